@@ -16,7 +16,7 @@ type Finding struct {
 	Message string
 	// Schedule is the schedule of the run.
 	Schedule Schedule
-	// Steps, if not empty, are the steps of the scenario that the run had. The finding does not need the others.
+	// Steps are the steps of the scenario that the run had. The finding does not need the others. A finding of [ExploreProgram] has none.
 	Steps []StepRef
 	// Story tells the run.
 	Story string

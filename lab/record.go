@@ -111,7 +111,7 @@ func (e *explorer) again(first *result) *Finding {
 	if d == "" {
 		return nil
 	}
-	return &Finding{Check: replayed, Schedule: first.world.schedule, Steps: e.steps, Story: first.world.story(nil), Divergence: d,
+	return &Finding{Check: replayed, Schedule: first.world.schedule, Steps: e.refs(), Story: first.world.story(nil), Divergence: d,
 		Message: "the same schedule gives another run, because the operator depends on chance: " + d}
 }
 

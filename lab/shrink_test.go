@@ -182,14 +182,11 @@ func counted(n *int, start func(*rest.Config) (manager.Manager, error)) func(*re
 // TestShrinkSteps leaves out the steps that a finding does not need. The points of the faults get other numbers, and the file of the finding
 // has the steps, with which a replay shows the finding again.
 func TestShrinkSteps(t *testing.T) {
-	configMap := func(name string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	}
 	label := func(value string) Step {
-		return Update(configMap("web"), func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": value} })
+		return Update(named("web"), func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": value} })
 	}
-	want := Update(configMap("web"), func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
-	lives := []Step{Create(configMap("web")), Create(configMap("db")), label("front"), Remove(configMap("web")), Create(configMap("web")), Remove(configMap("db"))}
+	want := Update(named("web"), func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
+	lives := []Step{Create(named("web")), Create(named("db")), label("front"), Remove(named("web")), Create(named("web")), Remove(named("db"))}
 	crash := func(n int) Schedule {
 		return Schedule{{Do: CrashAfter, At: Point{Action: twoSecrets[0].At.Action, N: n}}}
 	}
@@ -211,7 +208,7 @@ func TestShrinkSteps(t *testing.T) {
 		{"the first life", copier(ignore), lives, crash(1), crash(1), []int{1}},
 		{"the second life", copier(ignore), lives, crash(2), crash(1), []int{5}},
 		{"at rest", copier(ignore), lives, recreate(2), recreate(1), []int{2}},
-		{"until", operatorOf(switched), []Step{Create(configMap("web")), label("front"), want, label("back")}, travel(2), travel(1), []int{1, 3, 4}},
+		{"until", operatorOf(switched), []Step{Create(named("web")), label("front"), want, label("back")}, travel(2), travel(1), []int{1, 3, 4}},
 	} {
 		scenario := copied()
 		scenario.Steps = tc.steps
@@ -250,7 +247,7 @@ func TestShrinkSteps(t *testing.T) {
 
 // TestOtherSteps: a file with steps that the scenario does not have proves nothing, and neither does one with steps that fail by themselves.
 func TestOtherSteps(t *testing.T) {
-	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	web := named("web")
 	scenario := copied()
 	scenario.Steps = []Step{Create(web), Remove(web)}
 	e := learned(t, copier(ignore), scenario)
@@ -271,4 +268,45 @@ func TestOtherSteps(t *testing.T) {
 			t.Errorf("%v: ReadSchedule: %v", tc.steps, err)
 		}
 	}
+}
+
+// TestChangedSteps: the file of a finding names its steps, also if it needs all. A replay says that one of them has another name or another
+// place in the scenario, and leaves out a new one.
+func TestChangedSteps(t *testing.T) {
+	web, db := named("web"), named("db")
+	renamed := Create(web)
+	renamed.Name = "create the first one"
+	scenario := copied()
+	e := learned(t, copier(ignore), scenario)
+	report := &Report{}
+	e.try(twoSecrets, report, newCoverage(&points{}, nil))
+	if len(report.Findings) != 1 {
+		t.Fatalf("%d findings, want 1", len(report.Findings))
+	}
+	path, err := report.Findings[0].Save(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := report.Findings[0].Message
+	const gone = `the scenario has no step 1 "create default/web" any more: delete the file and explore again`
+	for _, tc := range []struct {
+		name  string
+		steps []Step
+		want  string
+	}{
+		{"as they were", scenario.Steps, found},
+		{"renamed", []Step{renamed}, gone},
+		{"another order", []Step{Create(db), Create(web)}, gone},
+		{"one more", []Step{Create(web), Remove(web)}, found},
+	} {
+		scenario.Steps = tc.steps
+		if err := learned(t, copier(ignore), scenario).replayFile(path); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// named returns a ConfigMap that a copier copies.
+func named(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
