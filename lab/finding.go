@@ -20,8 +20,8 @@ type Finding struct {
 	Steps []StepRef
 	// Story tells the run.
 	Story string
-	// Divergence, if not empty, says how a second run of the schedule differed: the operator depends on chance, and the finding is not
-	// shrunk.
+	// Divergence, if not empty, says how a second run of the schedule differed: the operator depends on chance, or the run was in real
+	// time. The finding is not shrunk.
 	Divergence string
 
 	unreduced string        // the message before the finding was shrunk

@@ -167,7 +167,7 @@ func Explore(t *testing.T, op Operator, scenario Scenario) {
 // A Report is what an exploration has found.
 type Report struct {
 	// Findings are what the runs have shown. [Find] returns at most one. It is shrunk, unless it has a Divergence: no
-	// choice can be left out, and no step of the scenario. [ExploreProgram] returns up to ten findings as they are.
+	// choice can be left out, and no step of the scenario. [ExploreProgram] returns up to ten findings, and shrinks none.
 	Findings []*Finding
 	// Schedules is the number of runs with faults, and Runs the number of different ones.
 	Schedules, Runs int

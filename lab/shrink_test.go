@@ -64,13 +64,6 @@ func TestShrink(t *testing.T) {
 func TestUnrepeatable(t *testing.T) {
 	runs, starts := 0, 0
 	first := func() bool { return runs%2 == 1 } // the first of two runs
-	once := func(ctx context.Context, c client.Client, secret *corev1.Secret) error {
-		secrets := &corev1.SecretList{}
-		if err := c.List(ctx, secrets, client.InNamespace(secret.Namespace)); err != nil || len(secrets.Items) > 0 {
-			return err
-		}
-		return c.Create(ctx, secret)
-	}
 	for _, tc := range []struct {
 		name   string
 		create func(ctx context.Context, c client.Client, secret *corev1.Secret) error
@@ -86,13 +79,13 @@ func TestUnrepeatable(t *testing.T) {
 			if first() {
 				return c.Create(ctx, secret)
 			}
-			return once(ctx, c, secret)
+			return createOnce(ctx, c, secret)
 		}, "and then\n  operator changed ConfigMap default/web: "},
 		{"equal writes", func(ctx context.Context, c client.Client, secret *corev1.Secret) error {
 			if starts == 2 && first() {
 				go func() { <-make(chan struct{}) }()
 			}
-			return once(ctx, c, secret)
+			return createOnce(ctx, c, secret)
 		}, "nothing was found"},
 	} {
 		scenario := copied()
@@ -119,6 +112,49 @@ func TestUnrepeatable(t *testing.T) {
 		}
 		if runs != 2 {
 			t.Errorf("%s: %d runs, want 2", tc.name, runs)
+		}
+	}
+}
+
+// createOnce creates a Secret if there is none.
+func createOnce(ctx context.Context, c client.Client, secret *corev1.Secret) error {
+	secrets := &corev1.SecretList{}
+	if err := c.List(ctx, secrets, client.InNamespace(secret.Namespace)); err != nil || len(secrets.Items) > 0 {
+		return err
+	}
+	return c.Create(ctx, secret)
+}
+
+// TestConfirmLive: a second run confirms a finding of an exploration in real time, or the finding says that it does not.
+func TestConfirmLive(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		chance     bool // only the first run shows the mistake
+		replay     Schedule
+		runs       int
+		divergence string
+	}{
+		{"always", false, nil, 2, ""},
+		{"by chance", true, nil, 2, "nothing was found"},
+		{"replay", true, twoSecrets, 1, ""},
+	} {
+		runs := 0
+		scenario := copied(CrashAfter)
+		scenario.Begin = func() { runs++ }
+		e := learned(t, copierBy(func(ctx context.Context, c client.Client, secret *corev1.Secret) error {
+			if tc.chance && runs > 1 {
+				return createOnce(ctx, c, secret)
+			}
+			return c.Create(ctx, secret)
+		}, ignore), scenario)
+		e.progress, runs = t.Output(), 0
+		report := e.searchLive(LiveOptions{Runs: 1, Replay: tc.replay}, e.points())
+		if len(report.Findings) != 1 || report.Schedules != 1 || runs != tc.runs {
+			t.Errorf("%s: %d findings, %d schedules, %d runs", tc.name, len(report.Findings), report.Schedules, runs)
+			continue
+		}
+		if f := report.Findings[0]; f.Divergence != tc.divergence || strings.Contains(f.Story, "a replay need not show this") != (tc.divergence != "") {
+			t.Errorf("%s: a second run differs by %q, want %q\n%s", tc.name, f.Divergence, tc.divergence, f.Story)
 		}
 	}
 }
