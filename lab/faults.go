@@ -95,14 +95,18 @@ func (w *world) thaw(name, resource string) {
 	}
 }
 
-// advance ends the choices that have reached their end, and if nothing else can happen, the first one that has not. It
-// reports whether it has changed anything.
-func (w *world) advance() bool {
+// endReached ends the first choice that has reached its end. It reports whether there was one.
+func (w *world) endReached() bool {
 	for i := range w.states {
 		if s := &w.states[i]; s.begun && !s.ended && !w.lastsToNextRest(i) && w.reached(s) {
 			return w.end(i)
 		}
 	}
+	return false
+}
+
+// endFirst ends the first choice without an end, because nothing else can happen. It reports whether there was one.
+func (w *world) endFirst() bool {
 	for i := range w.states {
 		if s := &w.states[i]; s.begun && !s.ended && !w.lastsToNextRest(i) && !w.waitsForPoint(i) && s.release.at == 0 && (!w.isLong(i) && w.program == nil || w.now()-w.lastChange >= w.limits.view) {
 			return w.end(i)
