@@ -35,7 +35,8 @@
 // one after the other, so that each change in the storage has an author.
 //
 // The clean runs show the state to reach, the fields that no two runs share, and the points at which a fault makes
-// sense (plan.go). The checks (check.go) compare each run with them, and know no kind beyond Kubernetes' own.
+// sense (plan.go). The checks (check.go) compare each run with them, and know no kind beyond Kubernetes' own. The
+// differences that are no mistake of the operator have a file (excuses.go).
 package lab
 
 import (
