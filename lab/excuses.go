@@ -14,7 +14,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// This file has what is no mistake of the operator, although a run is not like the clean ones:
+// This file has the excuses: the differences between a run and the clean ones that are no mistake of the operator.
 //
 //   - Nobody needs to create a Job or a Pod again that had ended (mayBeGone, hasFinished).
 //   - What somebody else has done leaves traces until the next step, such as a number of restarts (withoutTraces, hasReacted).
@@ -22,7 +22,7 @@ import (
 //   - The operator may delete what the garbage collector deletes too (isAbandoned), and what a clean run ends without (lasts).
 //   - An operator that waits for the end of a back-off has not forgotten its work (patience).
 //
-// Three more are beside the only code that needs them: the operator may adopt an object without a controller (checkWrite), a change
+// Others are beside the only code that needs them, such as: the operator may adopt an object without a controller (checkWrite), a change
 // may be in vain (checkFresh), and no operator creates an object again that it has never seen (hidesLife).
 
 // mayBeGone reports whether nobody needs to create an object again: the object had finished when somebody else deleted it, and in a
@@ -54,7 +54,7 @@ func hasFinished(o *unstructured.Unstructured) bool {
 }
 
 // withoutTraces leaves out the differences that come from changes of somebody else. Two kinds remain. An operator that does nothing
-// about an object that is gone has not noticed, unless the object may be gone. And an object that the operator has created again must be
+// about an object that is gone has not noticed, unless nobody needs to create the object again. And an object that the operator has created again must be
 // as the operator kept it before.
 func (w *world) withoutTraces(all []difference, c *canonical.Form) []difference {
 	all = slices.DeleteFunc(all, func(d difference) bool {
@@ -124,8 +124,8 @@ func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
 }
 
 // lasts reports whether a clean run has the object of a deletion at the next rest. Without the object there, a process that has started
-// on an old view may have made it again, and deletes it when the view goes on. The rests lack the ones at which two clean runs have
-// other objects. An object lasts before such a rest, for nothing says that it is gone there.
+// on an old view may have made the object again, and deletes the object when the view goes on. The rests lack the ones at which two clean runs have
+// other objects. Before such a rest an object lasts, for no clean run says otherwise.
 func (k *knowledge) lasts(d deletion) bool {
 	rest, isKnown := k.outcome, d.step >= k.steps
 	if d.step < len(k.rests) {

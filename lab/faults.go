@@ -105,14 +105,24 @@ func (w *world) endReached() bool {
 	return false
 }
 
-// endFirst ends the first choice without an end, because nothing else can happen. It reports whether there was one.
+// endFirst ends the first choice that has not reached its end, because nothing else can happen. A choice with a For ends at its time, and
+// a time travel waits for its Until. It reports whether there was one.
 func (w *world) endFirst() bool {
 	for i := range w.states {
-		if s := &w.states[i]; s.begun && !s.ended && !w.lastsToNextRest(i) && !w.waitsForPoint(i) && s.release.at == 0 && (!w.isLong(i) && w.program == nil || w.now()-w.lastChange >= w.limits.view) {
+		if w.mayEndEarly(i) {
 			return w.end(i)
 		}
 	}
 	return false
+}
+
+// mayEndEarly reports whether a choice has begun, and ends when nothing else can happen.
+func (w *world) mayEndEarly(i int) bool {
+	s := &w.states[i]
+	if !s.begun || s.ended || s.release.at != 0 || w.lastsToNextRest(i) || w.waitsForPoint(i) {
+		return false
+	}
+	return !w.isLong(i) && w.program == nil || w.now()-w.lastChange >= w.limits.view
 }
 
 // manyActions are so many that a fault ends that has no end of its own. On a stale view, a right operator may create an

@@ -60,7 +60,7 @@ type LiveOptions struct {
 	Replay Schedule
 	// View is how long a view stands still after the last change. The default is 20 seconds.
 	View time.Duration
-	// Progress receives a line before each run. It may be nil.
+	// Progress receives lines before and after each run. It may be nil.
 	Progress io.Writer
 }
 
@@ -177,11 +177,11 @@ func (e *explorer) report(report *Report, f *Finding, began time.Time) bool {
 func (e *explorer) confirmLive(f *Finding) {
 	began := time.Now()
 	second := e.run(f.Schedule, clean{})
-	if e.ctx.Err() != nil {
-		return
+	if f.Divergence = f.insteadIn(&second); e.ctx.Err() != nil {
+		f.Divergence = "the exploration ended"
 	}
-	if f.Divergence = f.insteadIn(&second); f.Divergence == "" {
-		fmt.Fprintf(e.progress, "  %s: a second run shows it again\n", age(time.Since(began)))
+	if f.Divergence == "" {
+		fmt.Fprintf(e.progress, "  %s: the check fails in a second run, too\n", age(time.Since(began)))
 		return
 	}
 	fmt.Fprintf(e.progress, "  %s: in a second run, %s\n", age(time.Since(began)), f.Divergence)

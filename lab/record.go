@@ -146,6 +146,8 @@ func (f *Finding) divergence(second *result) string {
 // insteadIn says what another run of the schedule shows instead of the finding, or "".
 func (f *Finding) insteadIn(second *result) string {
 	switch {
+	case second.finding == nil && !second.counts:
+		return "the run did not come to the point of a fault"
 	case second.finding == nil:
 		return "nothing was found"
 	case second.finding.Check != f.Check:

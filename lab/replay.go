@@ -23,7 +23,7 @@ type saved struct {
 	Check    string   `json:"check"`
 	Message  string   `json:"message"`
 	Schedule Schedule `json:"schedule"`
-	// Steps are the steps of the scenario that run. In a file of flyball lab, or of a person, there are none: then all run.
+	// Steps are the steps of the scenario that run. A file without steps, such as one of flyball lab, is of all steps.
 	Steps []StepRef `json:"steps,omitempty"`
 	// Accepted, if set, says why the finding is known and does not fail the test, and until when.
 	Accepted *Acceptance `json:"accepted,omitempty"`
@@ -89,7 +89,7 @@ func (s *saved) fileName() string {
 // savedSuffix ends the names of the files of findings.
 const savedSuffix = ".json"
 
-// ReadSchedule returns the schedule of a file that [Finding.Save] or a person has written.
+// ReadSchedule returns the schedule of a file without steps: a file of a finding of [ExploreProgram], or of a person.
 func ReadSchedule(path string) (Schedule, error) {
 	s, err := readSaved(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func ReadSchedule(path string) (Schedule, error) {
 		return nil, fmt.Errorf("%s: the schedule is empty", path)
 	}
 	if len(s.Steps) > 0 {
-		return nil, fmt.Errorf("%s: the finding is of the steps of a Go test, which go test replays: leave out the steps for another scenario", path)
+		return nil, fmt.Errorf("%s: the file names steps of a Go test, which go test replays: delete \"steps\" from the file to run its schedule with another scenario", path)
 	}
 	return s.Schedule, nil
 }
@@ -120,7 +120,7 @@ func readSaved(path string) (s saved, err error) {
 	return s, nil
 }
 
-// readFile reads a saved finding of this test. A file without steps is of all.
+// readFile reads a saved finding of this test. A file without steps gets all steps of the scenario.
 func (e *explorer) readFile(path string) (saved, error) {
 	s, err := readSaved(path)
 	if len(s.Steps) == 0 {

@@ -26,7 +26,7 @@ func (e *explorer) refs() []StepRef {
 	return all
 }
 
-// withSteps calls do while the scenario has only some of its steps. Unless these are all, the clean runs show first what the operator should
+// withSteps calls do while the scenario has only some of its steps. If some are missing, the clean runs show first what the operator should
 // reach then. If one of them has a finding, or the scenario has other steps, withSteps returns an error and does not call do.
 func (e *explorer) withSteps(some []StepRef, do func()) error {
 	if slices.Equal(some, e.refs()) {

@@ -68,9 +68,9 @@ The operator speaks HTTPS with a server of the lab. The command is for sh, and a
 account. KUBECONFIG has the path too. With --in-pod, the operator has the environment and the files
 of a pod instead; see flyball run.
 
-A second run of the same faults confirms each finding, or the finding says that it does not. Each
-finding is printed as a story, and saved in a file, which --replay runs again. The exit code is 1 if
-there is a finding.`,
+Except with --replay, a second run of the same faults confirms each finding, or the finding says that
+it does not. Each finding is printed as a story, and saved in a file, which --replay runs again. The
+exit code is 1 if there is a finding.`,
 		Example: `  flyball lab --operator './bin/manager --kubeconfig {{.Kubeconfig}}' --crds config/crd/bases --sample config/samples/order.yaml
   flyball lab --operator ./bin/manager --in-pod --crds config/crd/bases --steps scenario.yaml --time 1h
   flyball lab --operator ./bin/manager --crds config/crd/bases --steps scenario.yaml --replay .flyball/lab/convergence-1b2c3d4e.json`,

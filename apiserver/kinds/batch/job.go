@@ -156,7 +156,7 @@ func jobWarnings(s *batchv1.JobSpec, path *field.Path) []string {
 // ValidateJob checks a job. The old job is nil on create.
 //
 //upstream:pkg/apis/batch/validation.ValidateJobCreate
-//upstream:pkg/apis/batch/validation.ValidateJobSpec
+//upstream:pkg/apis/batch/validation.ValidateJobUpdate
 func ValidateJob(j, old *batchv1.Job) (errs field.ErrorList) {
 	object := check.Object(&errs)
 	spec := object.Child("spec")

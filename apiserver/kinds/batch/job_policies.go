@@ -51,17 +51,17 @@ func indexedLimits(at check.Field, s *batchv1.JobSpec) {
 		return
 	}
 	if s.MaxFailedIndexes == nil {
-		maxFailed.Required("must be specified when completions is above 100000")
+		maxFailed.Required(fmt.Sprintf("must be specified when completions is above %d", manyCompletions))
 	}
-	const when = " when completions are above 100000 and used with backoff limit per index"
+	when := fmt.Sprintf(" when completions are above %d and used with backoff limit per index", manyCompletions)
 	atMost(parallelism, s.Parallelism, maxManyParallelism, when)
 	atMost(maxFailed, s.MaxFailedIndexes, maxManyFailedIndexes, when)
 }
 
-// atMost checks that a number, if present, is not above a limit.
-func atMost(at check.Field, n *int32, limit int32, why string) {
+// atMost checks that a number, if present, is not above a limit. The suffix ends the message.
+func atMost(at check.Field, n *int32, limit int32, suffix string) {
 	if n != nil && *n > limit {
-		at.Invalidf(*n, "must be less than or equal to %d%s", limit, why)
+		at.Invalidf(*n, "must be less than or equal to %d%s", limit, suffix)
 	}
 }
 
@@ -171,21 +171,21 @@ func successRule(at check.Field, r *batchv1.SuccessPolicyRule, completions int32
 	if r.SucceededCount == nil && r.SucceededIndexes == nil {
 		at.Required("at least one of succeededCount or succeededIndexes must be specified")
 	}
-	count, most := at.Child("succeededCount"), int32(0)
+	count, indexes := at.Child("succeededCount"), int32(0)
 	if text := r.SucceededIndexes; text != nil {
-		indexes := at.Child("succeededIndexes")
+		list := at.Child("succeededIndexes")
 		if len(*text) > maxSuccessIndexesLength {
-			indexes.TooLong(maxSuccessIndexesLength)
+			list.TooLong(maxSuccessIndexesLength)
 		}
 		var err error
-		if most, err = countIndexes(*text, completions); err != nil {
-			indexes.Invalidf(*text, "error parsing succeededIndexes: %v", err)
+		if indexes, err = countIndexes(*text, completions); err != nil {
+			list.Invalidf(*text, "error parsing succeededIndexes: %v", err)
 		}
 	}
 	check.NonNegative(count, r.SucceededCount)
 	atMost(count, r.SucceededCount, completions, " (the number of specified completions)")
 	if r.SucceededIndexes != nil {
-		atMost(count, r.SucceededCount, most, " (the number of indexes in the specified succeededIndexes field)")
+		atMost(count, r.SucceededCount, indexes, " (the number of indexes in the specified succeededIndexes field)")
 	}
 }
 

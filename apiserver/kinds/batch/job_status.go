@@ -22,8 +22,8 @@ import (
 func validateJobStatus(j, old *batchv1.Job) (errs field.ErrorList) {
 	status, s := check.Object(&errs).Child("status"), &j.Status
 	check.NonNegative(status.Child("active"), &s.Active)
-	check.NonNegative(status.Child("failed"), &s.Failed)
 	check.NonNegative(status.Child("succeeded"), &s.Succeeded)
+	check.NonNegative(status.Child("failed"), &s.Failed)
 	check.NonNegative(status.Child("ready"), s.Ready)
 	check.NonNegative(status.Child("terminating"), s.Terminating)
 	if s.UncountedTerminatedPods != nil {

@@ -19,7 +19,7 @@ import (
 
 // Field is a field of an object, an item of a list, or an entry of a map.
 type Field struct {
-	Path   fieldrules.Path
+	Path   fieldrules.Path    // for upstream's functions and for package fieldrules; see Report
 	report func(*field.Error) // and not a list of errors, with which the path would escape to the heap
 }
 

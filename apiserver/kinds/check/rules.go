@@ -17,7 +17,7 @@ func NonNegative[N int32 | int64](f Field, n *N) {
 	}
 }
 
-// OneOf checks that a value is one of those supported, which are in the order of the message.
+// OneOf checks that a value is one of the supported ones. The message has them in this order.
 func OneOf[S ~string](f Field, value S, supported ...S) {
 	switch {
 	case slices.Contains(supported, value):
@@ -28,7 +28,7 @@ func OneOf[S ~string](f Field, value S, supported ...S) {
 	}
 }
 
-// OptionalOneOf is OneOf for a value that may be absent. A value that is present is not empty.
+// OptionalOneOf is OneOf for a value that may be absent. An empty value that is present is not supported, and not missing.
 func OptionalOneOf[S ~string](f Field, value *S, supported ...S) {
 	if value != nil && !slices.Contains(supported, *value) {
 		f.report(field.NotSupported(f.Path.Field(), *value, supported))

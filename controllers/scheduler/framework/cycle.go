@@ -184,8 +184,8 @@ func (c *cycle) change(p *Pod, n *Node, by int) {
 	}
 }
 
-// scoreNodes returns the weighted scores of nodes, by plugin, in the order of the nodes. The slice of scores is valid until the next one.
-// A plugin that prefers no node is left out.
+// scoreNodes returns the weighted scores of nodes, by plugin, in the order of the nodes. The next iteration overwrites the
+// slice. A plugin that prefers no node is left out.
 //
 //upstream:pkg/scheduler.prioritizeNodes
 //upstream:pkg/scheduler/framework/runtime.frameworkImpl.RunPreScorePlugins

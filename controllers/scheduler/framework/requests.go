@@ -103,7 +103,8 @@ func missingFor(pod *corev1.Pod, requests corev1.ResourceList) corev1.ResourceLi
 	return missing
 }
 
-// withMissing returns the requests of a container, with the ones that it does not have. The caller does not change the list.
+// withMissing returns the requests of a container, with the ones that it does not have. The list may be the
+// container's own, so the caller must not change it.
 //
 //upstream:k8s.io/component-helpers/resource.applyNonMissing
 func withMissing(list, missing corev1.ResourceList) corev1.ResourceList {

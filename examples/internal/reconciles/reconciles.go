@@ -30,7 +30,7 @@ type Reconcile struct {
 	Start time.Time
 	// Object is the object that was reconciled.
 	Object types.NamespacedName
-	// Causes are the events that enqueued the object, such as "update Secret default/db at 12".
+	// Causes are the events that enqueued the object, such as "updated Secret default/db at 12".
 	Causes []string
 	// Result is as in the metric controller_runtime_reconcile_total.
 	Result string
@@ -41,11 +41,11 @@ type Reconcile struct {
 	Writes []string
 }
 
-// causedBy reports whether a write of an object is a cause of r: the one that resulted in this resource version, or a later one, because
-// of several events of an object a reconcile has the newest.
+// causedBy reports whether a write of an object is a cause of r: the one that resulted in this resource version, or a later one, since a
+// reconcile has only the newest of several events of an object.
 func (r Reconcile) causedBy(kind schema.GroupKind, name types.NamespacedName, resourceVersion string) bool {
 	return slices.ContainsFunc(r.Causes, func(cause string) bool {
-		_, after, found := strings.Cut(cause, fmt.Sprintf(" %s %s at ", kind, name))
+		_, after, found := strings.Cut(cause, fmt.Sprintf(" %s %s at ", kind, strings.TrimPrefix(name.String(), "/")))
 		version, _, _ := strings.Cut(after, " ")
 		order, err := resourceversion.CompareResourceVersion(version, resourceVersion)
 		return found && err == nil && order >= 0
@@ -102,7 +102,7 @@ func (r *Recorder) Await(ctx context.Context, condition func([]Reconcile) string
 }
 
 // AwaitCausedBy waits until a reconcile of a key has succeeded that was caused by the last write of an object, or by a later one, or
-// is the retry of one that was. The first n reconciles do not count. The client has the kind of the object.
+// is the retry of one that was. The first n reconciles do not count. The client knows the kind of the object.
 func (r *Recorder) AwaitCausedBy(ctx context.Context, c client.Client, n int, key types.NamespacedName, o client.Object) error {
 	kind, err := c.GroupVersionKindFor(o)
 	if err != nil {

@@ -11,6 +11,6 @@
 //
 //	go test -C test/mirror ./validation -run TestRecording -record -objects 900 -timeout 30m
 //
-// The recorded writes stay recorded, unless the others show all that they show. With -objects 0, only the seeds and the writes of
+// A recorded write stays, unless other writes show all that it shows. With -objects 0, only the seeds and the writes of
 // testdata/requests.jsonl are added.
 package validation
