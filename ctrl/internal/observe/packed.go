@@ -20,9 +20,6 @@ type packed struct {
 	size  int64
 }
 
-// maxPacked is the number of packed records: a page reads all of them.
-const maxPacked = 10_000
-
 var recordSize = int(reflect.TypeFor[packed]().Size())
 
 // vocabulary numbers the words and kinds of packed records. A manager has few of them: verbs, subresources, results and kinds.
@@ -30,6 +27,7 @@ type vocabulary struct {
 	reading
 	wordNumbers map[string]int
 	kindNumbers map[schema.GroupVersionKind]int
+	text        []byte // of the last record that was packed
 }
 
 // reading has the words and kinds by their numbers. Its slices only grow, so a copy reads all records that there were.
@@ -100,7 +98,7 @@ func (p *packer) name(name types.NamespacedName) {
 
 // pack packs the record of a reconcile that has ended. The caller holds run.mu, and guards the vocabulary.
 func (v *vocabulary) pack(run *Run) packed {
-	p := &packer{vocabulary: v, namespace: run.Name.Namespace}
+	p := &packer{vocabulary: v, namespace: run.Name.Namespace, text: v.text[:0]}
 	p.number(int64(run.ID))
 	p.string(run.Name.Namespace)
 	p.string(run.Name.Name)
@@ -122,8 +120,9 @@ func (v *vocabulary) pack(run *Run) packed {
 	for i := range run.writes {
 		p.write(&run.writes[i])
 	}
-	// An allocation rounds the size of a text up by at most an eighth.
-	size := recordSize + len(p.text) + len(p.text)/8 + run.otherSize
+	v.text = p.text
+	// An allocation rounds the size of a text up by at most an eighth, and append the size of the slice of records by a quarter.
+	size := recordSize + recordSize/4 + len(p.text) + len(p.text)/8 + run.otherSize
 	return packed{string(p.text), run.other, int64(size)}
 }
 

@@ -61,7 +61,6 @@ type Recorder struct {
 	mu          sync.Mutex // guards the fields below, and the controllers
 	total       int64      // bytes of all records
 	packedSize  int64      // bytes of the packed ones
-	packedRuns  int
 	vocabulary  vocabulary
 	reach       Reach  // the writes that are not recorded any more
 	forgotten   uint64 // the number of reconciles that are not
@@ -165,6 +164,7 @@ func (r *Recorder) AddController(c Controls) *Controller {
 type Worker struct {
 	controller *Controller
 	current    atomic.Pointer[Run]
+	entries    entries // empty, with the capacity of earlier reconciles
 }
 
 // NewWorker returns the recorder of a worker.
@@ -184,8 +184,9 @@ func (w *Worker) Begin(name types.NamespacedName, other any, causes cause.Causes
 	}
 	run := &Run{
 		ID: w.controller.recorder.next.Add(1), Controller: w.controller.ControllerName(), Name: name, other: other,
-		Causes: causes, Priority: priority, Started: at,
+		Causes: causes, Priority: priority, Started: at, entries: w.entries,
 	}
+	w.entries = entries{} // unless the caller begins another reconcile before the end
 	w.current.Store(run)
 	return run
 }
@@ -198,6 +199,7 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	o.Ended, o.Err = true, clip(o.Err, maxError)
 	run.mu.Lock()
 	run.outcome = o
+	w.entries = run.entries.trim()
 	size, reads := int64(run.size()), run.reads
 	run.mu.Unlock()
 	w.current.Store(nil)
@@ -221,7 +223,7 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	r.total += size
 	// Packed records take two thirds at most, so that the last reconciles stay whole.
 	for r.total > r.limit {
-		if r.packedRuns < maxPacked && r.packedSize <= r.limit/3*2 && r.packedSize < r.total {
+		if r.packedSize <= r.limit/3*2 && r.packedSize < r.total {
 			r.pack()
 		} else {
 			r.forget()
@@ -246,7 +248,7 @@ func (r *Recorder) pack() {
 	c.runs[0] = nil
 	c.runs, c.sizes, c.size = c.runs[1:], c.sizes[1:], c.size-size
 	c.earlier, c.earlierSize = append(c.earlier, p), c.earlierSize+p.size
-	r.packedSize, r.packedRuns = r.packedSize+p.size, r.packedRuns+1
+	r.packedSize += p.size
 	r.total += p.size - size
 }
 
@@ -262,7 +264,7 @@ func (r *Recorder) forget() {
 	c.earlier[0] = packed{}
 	c.earlier, c.earlierSize = c.earlier[1:], c.earlierSize-p.size
 	c.forgotten++
-	r.packedSize, r.packedRuns = r.packedSize-p.size, r.packedRuns-1
+	r.packedSize -= p.size
 	r.total -= p.size
 }
 
