@@ -95,19 +95,14 @@ func (w *world) thaw(name, resource string) {
 	}
 }
 
-// endReached ends the first choice that has reached its end. It reports whether there was one.
-func (w *world) endReached() bool {
+// advance ends the choices that have reached their end, and if nothing else can happen, the first one that has not. It
+// reports whether it has changed anything.
+func (w *world) advance() bool {
 	for i := range w.states {
 		if s := &w.states[i]; s.begun && !s.ended && !w.lastsToNextRest(i) && w.reached(s) {
 			return w.end(i)
 		}
 	}
-	return false
-}
-
-// endFirst ends the first choice that has not reached its end, because nothing else can happen. A choice with a For ends at its time, and
-// a time travel waits for its Until. It reports whether there was one.
-func (w *world) endFirst() bool {
 	for i := range w.states {
 		if w.mayEndEarly(i) {
 			return w.end(i)
@@ -116,7 +111,7 @@ func (w *world) endFirst() bool {
 	return false
 }
 
-// mayEndEarly reports whether a choice has begun, and ends when nothing else can happen.
+// mayEndEarly reports whether a choice has begun, and ends when nothing else can happen: it has no For.
 func (w *world) mayEndEarly(i int) bool {
 	s := &w.states[i]
 	if !s.begun || s.ended || s.release.at != 0 || w.lastsToNextRest(i) || w.waitsForPoint(i) {

@@ -20,6 +20,10 @@ type packed struct {
 	size  int64
 }
 
+// maxPacked is the number of packed records: a page that shows the origins of causes reads all of them. They are the last ten minutes of an
+// operator with 50 reconciles a second.
+const maxPacked = 30_000
+
 var recordSize = int(reflect.TypeFor[packed]().Size())
 
 // vocabulary numbers the words and kinds of packed records. A manager has few of them: verbs, subresources, results and kinds.

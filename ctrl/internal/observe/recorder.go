@@ -61,6 +61,7 @@ type Recorder struct {
 	mu          sync.Mutex // guards the fields below, and the controllers
 	total       int64      // bytes of all records
 	packedSize  int64      // bytes of the packed ones
+	packedRuns  int
 	vocabulary  vocabulary
 	reach       Reach  // the writes that are not recorded any more
 	forgotten   uint64 // the number of reconciles that are not
@@ -223,7 +224,7 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	r.total += size
 	// Packed records take two thirds at most, so that the last reconciles stay whole.
 	for r.total > r.limit {
-		if r.packedSize <= r.limit/3*2 && r.packedSize < r.total {
+		if r.packedRuns < maxPacked && r.packedSize <= r.limit/3*2 && r.packedSize < r.total {
 			r.pack()
 		} else {
 			r.forget()
@@ -248,7 +249,7 @@ func (r *Recorder) pack() {
 	c.runs[0] = nil
 	c.runs, c.sizes, c.size = c.runs[1:], c.sizes[1:], c.size-size
 	c.earlier, c.earlierSize = append(c.earlier, p), c.earlierSize+p.size
-	r.packedSize += p.size
+	r.packedSize, r.packedRuns = r.packedSize+p.size, r.packedRuns+1
 	r.total += p.size - size
 }
 
@@ -264,7 +265,7 @@ func (r *Recorder) forget() {
 	c.earlier[0] = packed{}
 	c.earlier, c.earlierSize = c.earlier[1:], c.earlierSize-p.size
 	c.forgotten++
-	r.packedSize -= p.size
+	r.packedSize, r.packedRuns = r.packedSize-p.size, r.packedRuns-1
 	r.total -= p.size
 }
 
