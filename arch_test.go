@@ -58,6 +58,7 @@ var may = []struct {
 	{path: "apiserver/builtin/strategytest", imports: []string{"apiserver/authz", "apiserver/builtin", "apiserver/kinds", "apiserver/resource", "apiserver/schema",
 		"apiserver/store", "storage/memory"}},
 	{path: "apiserver/kinds", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/equality"}},
+	{path: "apiserver/kinds/check", imports: []string{"apiserver/kinds/fieldrules", "apiserver/equality"}},
 	{path: "apiserver/kinds/fieldrules"},
 	{path: "apiserver/kinds/columns"},
 	{path: "apiserver/kinds/allocator", outside: []string{"k8s.io/apimachinery"}},

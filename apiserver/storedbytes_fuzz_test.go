@@ -18,7 +18,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// storedKeys are keys whose values FuzzStoredBytes damages, with the paths of their lists.
+// storedKeys are the keys of the values that FuzzStoredBytes damages, with the paths of their lists.
 var storedKeys = []struct{ key, path string }{
 	{"/registry/pods/default/x", "/api/v1/pods"},
 	{"/registry/configmaps/default/x", mapsPath},

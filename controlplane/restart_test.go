@@ -181,7 +181,8 @@ func TestKilled(t *testing.T) {
 	}
 	dir := t.TempDir()
 	acknowledged := map[string]string{} // resource versions by name
-	for round := range 3 {
+	const kills = 3
+	for round := range kills + 1 {
 		kubeconfig, kill := startProcess(t, dir)
 		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 		if err != nil {
@@ -206,7 +207,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("round %d: %s has resource version %q, and %s was acknowledged", round, name, found[name], version)
 			}
 		}
-		for i := 0; ; i++ {
+		for i := 0; round < kills; i++ {
 			m, err := maps.Create(t.Context(), controlplanetest.ConfigMap(fmt.Sprintf("m-%d-%d", round, i)), metav1.CreateOptions{})
 			if err != nil {
 				break
@@ -219,7 +220,7 @@ func TestKilled(t *testing.T) {
 		kill()
 		controlplanetest.CloseIdle(t, config)
 	}
-	if len(acknowledged) < 3*201 {
+	if len(acknowledged) < kills*201 {
 		t.Errorf("only %d writes were acknowledged", len(acknowledged))
 	}
 }

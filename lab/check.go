@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/internal/canonical"
-	"flyball.dev/storage"
 )
 
 // knowledge is what the clean runs show about an operator.
@@ -132,7 +131,7 @@ func (w *world) checkEnd(known *knowledge) {
 		return
 	}
 	differences := slices.DeleteFunc(canonical.Compare(w.outcomeOf(s), known.outcome, known.noise), func(d difference) bool {
-		return d.Path == "" && d.Got == canonical.Count(0) && w.isExcused(d.Object, known.outcome, known.noise)
+		return d.Path == "" && d.Got == canonical.Count(0) && w.mayBeGone(d.Object, known.outcome, known.noise)
 	})
 	if len(differences) > 0 && slices.ContainsFunc(w.schedule, func(c Choice) bool { return c.leavesHistory() }) {
 		differences = w.withoutHistory(differences, newCanonical(s, w.names), known.noise)
@@ -145,45 +144,6 @@ func (w *world) checkEnd(known *knowledge) {
 		check = statusTruth
 	}
 	w.find(check, "%s", list(differences))
-}
-
-// isExcused reports whether nobody needs to create an object again: it had finished when somebody else deleted it, and in a clean run no
-// later step changes it before the rest with an outcome.
-func (w *world) isExcused(object string, rest outcome, n noise) bool {
-	step, ok := w.finished[object]
-	if !ok || step >= len(w.known.rests) {
-		return ok
-	}
-	then, now := outcome{object: w.known.rests[step][object]}, outcome{object: rest[object]}
-	return len(canonical.Compare(then, now, n)) == 0
-}
-
-// withoutHistory leaves out the differences in what the cluster's controllers have written. After a change and back, they
-// keep what was in between, such as the revisions of a Deployment, and a Deployment that is created again has no earlier ones.
-func (w *world) withoutHistory(all []difference, c *canonical.Form, n noise) []difference {
-	made, written := map[string]bool{}, map[string]bool{}
-	for _, ev := range w.trace {
-		if ev.action == nil || !ev.action.process.cluster {
-			continue
-		}
-		for _, change := range ev.changes {
-			object, err := decode(change.value())
-			if err != nil {
-				continue
-			}
-			o := &unstructured.Unstructured{Object: object}
-			key := n.Key(c.Key(o))
-			made[key] = made[key] || change.kind == storage.Created
-			before, err := decode(change.before)
-			if change.kind != storage.Modified || err != nil {
-				continue
-			}
-			for _, d := range canonical.CompareFields(key, c.Fields(o), c.Fields(&unstructured.Unstructured{Object: before}), nil) {
-				written[key+" "+d.Path] = true
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(d difference) bool { return made[d.Object] || written[d.Object+" "+d.Path] })
 }
 
 // checkOwners finds objects with owners that do not exist.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -42,25 +41,6 @@ func (w *world) countDeletion(a *action, c *change) {
 	}
 }
 
-// isAbandoned reports whether the controller of an object is gone or going. Then the garbage collector deletes the object
-// too, and it does not matter who is first.
-func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
-	ref := metav1.GetControllerOf(o)
-	if ref == nil {
-		return false
-	}
-	s, err := w.state()
-	if err != nil {
-		return false
-	}
-	for _, owner := range s.objects {
-		if owner.GetUID() == ref.UID {
-			return owner.GetDeletionTimestamp() != nil
-		}
-	}
-	return !isOlder(*ref)
-}
-
 // checkDeletions finds objects that the operator has deleted more often than in the clean runs: what they held is lost.
 // It checks only runs in which nothing but the operator's view, or its process, was disturbed.
 func (w *world) checkDeletions(known *knowledge) {
@@ -76,17 +56,11 @@ func (w *world) checkDeletions(known *knowledge) {
 	}
 }
 
-// countLasting counts the deletions by object, if a clean run has the object at the next rest. Without it there, a process that has started
-// on an old view may have made the object again, and deletes it when the view goes on. The rests lack the ones at which two clean runs have
-// other objects. A deletion before such a rest counts, for nothing says that the object is gone there.
+// countLasting counts the deletions of the objects that last, by object.
 func (k *knowledge) countLasting(all deletions) map[string]int {
 	counts := map[string]int{}
 	for d, n := range all {
-		rest, isKnown := k.outcome, d.step >= k.steps
-		if d.step < len(k.rests) {
-			rest, isKnown = k.rests[d.step], true
-		}
-		if !isKnown || len(rest[k.noise.Key(d.object)]) > 0 {
+		if k.lasts(d) {
 			counts[d.object] += n
 		}
 	}

@@ -441,8 +441,8 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 			r.counts = true
 			e.blame(&r, schedule, reason)
 		}
-		if r.finding != nil {
-			r.finding.Steps = e.steps
+		if r.finding != nil && e.program == nil {
+			r.finding.Steps = e.refs()
 		}
 		if r.finding != nil && e.world != nil {
 			r.finding.Story, r.finding.writes, r.finding.trace = e.world.story(r.finding), e.world.writes(), e.world.trace
@@ -457,7 +457,7 @@ func (e *explorer) run(schedule Schedule, variant clean) (r result) {
 		return e.inWorld(schedule, variant)
 	}
 	defer e.watch()()
-	e.journal.begin(schedule, e.steps)
+	e.journal.begin(schedule, e.refs())
 	for {
 		r = result{}
 		e.inBubble(schedule, variant, &r)

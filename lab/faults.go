@@ -104,11 +104,20 @@ func (w *world) advance() bool {
 		}
 	}
 	for i := range w.states {
-		if s := &w.states[i]; s.begun && !s.ended && !w.lastsToNextRest(i) && !w.waitsForPoint(i) && s.release.at == 0 && (!w.isLong(i) && w.program == nil || w.now()-w.lastChange >= w.limits.view) {
+		if w.mayEndEarly(i) {
 			return w.end(i)
 		}
 	}
 	return false
+}
+
+// mayEndEarly reports whether a choice has begun, and ends when nothing else can happen: it has no For.
+func (w *world) mayEndEarly(i int) bool {
+	s := &w.states[i]
+	if !s.begun || s.ended || s.release.at != 0 || w.lastsToNextRest(i) || w.waitsForPoint(i) {
+		return false
+	}
+	return !w.isLong(i) && w.program == nil || w.now()-w.lastChange >= w.limits.view
 }
 
 // manyActions are so many that a fault ends that has no end of its own. On a stale view, a right operator may create an

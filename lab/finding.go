@@ -16,12 +16,12 @@ type Finding struct {
 	Message string
 	// Schedule is the schedule of the run.
 	Schedule Schedule
-	// Steps, if not empty, are the steps of the scenario that the run had. The finding does not need the others.
+	// Steps are the steps of the scenario that the run had. The finding does not need the others. A finding of [ExploreProgram] has none.
 	Steps []StepRef
 	// Story tells the run.
 	Story string
-	// Divergence, if not empty, says how a second run of the schedule differed: the operator depends on chance, and the finding is not
-	// shrunk.
+	// Divergence, if not empty, says how a second run of the schedule differed: the operator depends on chance, or the run was in real
+	// time. The finding is not shrunk.
 	Divergence string
 
 	unreduced string        // the message before the finding was shrunk

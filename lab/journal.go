@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,7 +68,8 @@ func (j *journal) close() {
 
 // unfinished returns the finding in the journal of a process that did not end by itself, or nil.
 func (e *explorer) unfinished() (*Finding, error) {
-	content, err := os.ReadFile(filepath.Join(e.directory(), journalName))
+	path := filepath.Join(e.directory(), journalName)
+	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -77,7 +79,8 @@ func (e *explorer) unfinished() (*Finding, error) {
 	first, report, _ := bytes.Cut(content, []byte("\n"))
 	f, s := crashOf(string(report)), saved{}
 	if f == nil || json.Unmarshal(first, &s) != nil {
-		return nil, nil // somebody has ended the process
+		fmt.Fprintf(os.Stderr, "lab: ignoring %s: somebody has ended the last test process, or it took too long\n", path)
+		return nil, nil
 	}
 	f.Schedule, f.Steps = s.Schedule, s.Steps
 	return f, nil

@@ -35,7 +35,8 @@
 // one after the other, so that each change in the storage has an author.
 //
 // The clean runs show the state to reach, the fields that no two runs share, and the points at which a fault makes
-// sense (plan.go). The checks (check.go) compare each run with them, and know no kind beyond Kubernetes' own.
+// sense (plan.go). The checks (check.go) compare each run with them, and know no kind beyond Kubernetes' own. The
+// differences that are no mistake of the operator have a file (excuses.go).
 package lab
 
 import (
@@ -167,7 +168,7 @@ func Explore(t *testing.T, op Operator, scenario Scenario) {
 // A Report is what an exploration has found.
 type Report struct {
 	// Findings are what the runs have shown. [Find] returns at most one. It is shrunk, unless it has a Divergence: no
-	// choice can be left out, and no step of the scenario. [ExploreProgram] returns up to ten findings as they are.
+	// choice can be left out, and no step of the scenario. [ExploreProgram] returns up to ten findings, and shrinks none.
 	Findings []*Finding
 	// Schedules is the number of runs with faults, and Runs the number of different ones.
 	Schedules, Runs int

@@ -52,22 +52,23 @@ type Running interface {
 
 // LiveOptions bound an exploration of a [Program].
 type LiveOptions struct {
-	// Time is the length of the exploration, without the clean runs. The default is 10 minutes. Zero Runs mean no limit.
+	// Time is the length of the exploration, without the clean runs. The default is 10 minutes. Zero Runs mean no limit. A second
+	// run, which confirms a finding, is not one of the Runs.
 	Time time.Duration
 	Runs int
-	// Replay, if not nil, is the only schedule to run.
+	// Replay, if not nil, is the only schedule to run, once.
 	Replay Schedule
 	// View is how long a view stands still after the last change. The default is 20 seconds.
 	View time.Duration
-	// Progress receives a line before each run. It may be nil.
+	// Progress receives lines before and after each run. It may be nil.
 	Progress io.Writer
 }
 
 // ExploreProgram runs a scenario with a program as [Explore] does with an operator of this process, but in real time:
 // the program speaks HTTPS to a server that belongs to the lab. The lab chooses no order; it lets everything happen
-// except for the faults of a schedule. So the same schedule need not give the same run. ExploreProgram neither runs a
-// finding again nor shrinks it: the schedule has the one to three choices of the run. The tenth finding ends the
-// exploration.
+// except for the faults of a schedule. So the same schedule need not give the same run. ExploreProgram runs the schedule
+// of a finding once more, and the finding has a Divergence if that run does not show it. ExploreProgram does not shrink the
+// finding: the schedule has the one to three choices of the run. The tenth finding ends the exploration.
 //
 // Scenario.Rest is how long nothing must change until the world is at rest. The default is 5 seconds.
 //
@@ -148,26 +149,43 @@ func (e *explorer) searchLive(o LiveOptions, p *points) *Report {
 			report.Schedules++
 			e.seen[r.signature] = true
 			tried.add(schedule)
-			e.report(report, r.finding, began)
+			if isNew := e.report(report, r.finding, began); isNew && o.Replay == nil {
+				e.confirmLive(r.finding)
+			}
 		}
 	}
 	report.Runs, report.Coverage = len(e.seen), tried.report()
 	return report
 }
 
-// report adds the finding of a run to the report, unless the report has it.
-func (e *explorer) report(report *Report, f *Finding, began time.Time) {
+// report adds the finding of a run to the report, unless the report has it. It reports whether it has added one.
+func (e *explorer) report(report *Report, f *Finding, began time.Time) bool {
 	if f == nil {
 		fmt.Fprintf(e.progress, "  %s: no finding\n", age(time.Since(began)))
-		return
+		return false
 	}
 	fmt.Fprintf(e.progress, "  %s: %s: %s\n", age(time.Since(began)), f.Check, f.Message)
-	for _, other := range report.Findings {
-		if other.Check == f.Check && other.Message == f.Message {
-			return
-		}
+	if report.has(f.Check, f.Message) {
+		return false
 	}
 	report.Findings = append(report.Findings, f)
+	return true
+}
+
+// confirmLive carries out the schedule of a finding once more. In real time, two runs need not have the same writes, so it compares the
+// findings alone.
+func (e *explorer) confirmLive(f *Finding) {
+	began := time.Now()
+	second := e.run(f.Schedule, clean{})
+	if f.Divergence = f.insteadIn(&second); e.ctx.Err() != nil {
+		f.Divergence = "the exploration ended"
+	}
+	if f.Divergence == "" {
+		fmt.Fprintf(e.progress, "  %s: the check fails in a second run, too\n", age(time.Since(began)))
+		return
+	}
+	fmt.Fprintf(e.progress, "  %s: in a second run, %s\n", age(time.Since(began)), f.Divergence)
+	f.Story += "\nThe run was in real time, and a replay need not show this. In a second run, " + f.Divergence + "\n"
 }
 
 // maxFindings is the number of findings that end an exploration of a program.

@@ -104,7 +104,7 @@ func TestHostilePage(t *testing.T) {
 	if f == nil || f.Check != invariant {
 		t.Fatalf("the invariant holds: %v", err)
 	}
-	f.Divergence, f.Steps, f.Schedule = hostile, e.refs(nil), Schedule{{Do: Hold, At: Point{Action: hostile}}}
+	f.Divergence, f.Steps, f.Schedule = hostile, e.refs(), Schedule{{Do: Hold, At: Point{Action: hostile}}}
 	content, _ := pageOf(t, f)
 	checkPage(t, content)
 	if n := strings.Count(content, "&lt;script src=https://example.com/x.js&gt;"); n < 7 {

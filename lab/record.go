@@ -111,7 +111,7 @@ func (e *explorer) again(first *result) *Finding {
 	if d == "" {
 		return nil
 	}
-	return &Finding{Check: replayed, Schedule: first.world.schedule, Steps: e.steps, Story: first.world.story(nil), Divergence: d,
+	return &Finding{Check: replayed, Schedule: first.world.schedule, Steps: e.refs(), Story: first.world.story(nil), Divergence: d,
 		Message: "the same schedule gives another run, because the operator depends on chance: " + d}
 }
 
@@ -137,12 +137,21 @@ func (f *Finding) divergence(second *result) string {
 		writes = second.world.writes()
 	}
 	d := divergence(f.writes, writes)
-	switch {
-	case d != "":
-	case second.finding == nil:
-		d = "the writes were the same, and nothing was found"
-	case second.finding.Check != f.Check:
-		d = fmt.Sprintf("the writes were the same, and something else was found: %s: %s", second.finding.Check, second.finding.Message)
+	if instead := f.insteadIn(second); d == "" && instead != "" {
+		d = "the writes were the same, and " + instead
 	}
 	return d
+}
+
+// insteadIn says what another run of the schedule shows instead of the finding, or "".
+func (f *Finding) insteadIn(second *result) string {
+	switch {
+	case second.finding == nil && !second.counts:
+		return "the run did not come to the point of a fault"
+	case second.finding == nil:
+		return "nothing was found"
+	case second.finding.Check != f.Check:
+		return fmt.Sprintf("something else was found: %s: %s", second.finding.Check, second.finding.Message)
+	}
+	return ""
 }

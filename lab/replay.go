@@ -23,7 +23,7 @@ type saved struct {
 	Check    string   `json:"check"`
 	Message  string   `json:"message"`
 	Schedule Schedule `json:"schedule"`
-	// Steps, if not empty, are the only steps of the scenario that run.
+	// Steps are the steps of the scenario that run. A file without steps, such as one of flyball lab, is of all steps.
 	Steps []StepRef `json:"steps,omitempty"`
 	// Accepted, if set, says why the finding is known and does not fail the test, and until when.
 	Accepted *Acceptance `json:"accepted,omitempty"`
@@ -89,7 +89,7 @@ func (s *saved) fileName() string {
 // savedSuffix ends the names of the files of findings.
 const savedSuffix = ".json"
 
-// ReadSchedule returns the schedule of a file that [Finding.Save] or a person has written.
+// ReadSchedule returns the schedule of a file without steps: a file of a finding of [ExploreProgram], or of a person.
 func ReadSchedule(path string) (Schedule, error) {
 	s, err := readSaved(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func ReadSchedule(path string) (Schedule, error) {
 		return nil, fmt.Errorf("%s: the schedule is empty", path)
 	}
 	if len(s.Steps) > 0 {
-		return nil, fmt.Errorf("%s: the finding is of a part of the scenario of a Go test, which go test replays", path)
+		return nil, fmt.Errorf("%s: the file names steps of a Go test, which go test replays: delete \"steps\" from the file to run its schedule with another scenario", path)
 	}
 	return s.Schedule, nil
 }
@@ -120,6 +120,15 @@ func readSaved(path string) (s saved, err error) {
 	return s, nil
 }
 
+// readFile reads a saved finding of this test. A file without steps gets all steps of the scenario.
+func (e *explorer) readFile(path string) (saved, error) {
+	s, err := readSaved(path)
+	if len(s.Steps) == 0 {
+		s.Steps = e.refs()
+	}
+	return s, err
+}
+
 // files returns the paths of the saved findings of this test.
 func (e *explorer) files() (paths []string) {
 	entries, err := os.ReadDir(e.directory())
@@ -137,7 +146,7 @@ func (e *explorer) files() (paths []string) {
 // readAccepted learns which findings do not fail the test. The replay of a file says if the file is wrong.
 func (e *explorer) readAccepted() {
 	for _, path := range e.files() {
-		s, err := readSaved(path)
+		s, err := e.readFile(path)
 		if err != nil || s.Accepted == nil || s.Schedule.normalize(&e.conditions) != nil {
 			continue
 		}
@@ -172,7 +181,7 @@ func (e *explorer) replayFiles() bool {
 
 // replayFile replays a saved finding. It returns an error if the finding still exists and is not accepted, or if the file proves nothing.
 func (e *explorer) replayFile(path string) error {
-	s, err := readSaved(path)
+	s, err := e.readFile(path)
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func TestReplay(t *testing.T) {
 	// An accepted finding is none, whatever schedule shows it.
 	f := saved{Check: convergence, Schedule: at(Hold, seen), Message: "Secret default/web-*: 2 objects, want present"}
 	report := &Report{}
-	for _, e.accepted = range [][]saved{nil, {f}, {{Check: convergence, Schedule: twoSecrets}}, {{Check: orphan, Schedule: twoSecrets, Message: f.Message}}} {
+	for _, e.accepted = range [][]saved{nil, {f}, {{Check: convergence, Schedule: twoSecrets, Steps: e.refs()}}, {{Check: orphan, Schedule: twoSecrets, Message: f.Message}}} {
 		e.try(twoSecrets, report, newCoverage(&points{}, nil))
 	}
 	if report.Schedules != 4 || report.Accepted != 2 || len(report.Findings) != 1 {

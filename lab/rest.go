@@ -3,11 +3,6 @@ package lab
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"flyball.dev/internal/canonical"
 )
@@ -116,22 +111,6 @@ func (w *world) checkRest() {
 	}
 }
 
-// withoutTraces leaves out the differences that what somebody else has done explains, such as a number of restarts. Two remain. An
-// operator that does nothing about an object that is gone has not noticed, unless the object had finished. And an object that
-// the operator has created again must be as the operator kept it before.
-func (w *world) withoutTraces(all []difference, c *canonical.Form) []difference {
-	all = slices.DeleteFunc(all, func(d difference) bool {
-		if d.Path == "" {
-			return d.Got != canonical.Count(0) || w.isExcused(d.Object, w.known.rests[w.done], w.known.restNoise) || w.hasReacted()
-		}
-		return !w.deleted[d.Object] || strings.HasPrefix(d.Path, "status.")
-	})
-	if len(all) == 0 {
-		return nil
-	}
-	return w.withoutHistory(all, c, w.known.restNoise)
-}
-
 // restName says which rest a number means.
 func restName(n int) string {
 	if n == 0 {
@@ -146,30 +125,6 @@ func (w *world) isDisturbing() bool {
 		if s := &w.states[i]; s.begun && !s.ended && !w.waitsForPoint(i) {
 			return true
 		}
-	}
-	return false
-}
-
-// hasReacted reports whether the operator has changed anything since somebody else has, or called an external system.
-func (w *world) hasReacted() bool {
-	return slices.ContainsFunc(w.trace[w.disturbed:], func(e event) bool {
-		return e.action != nil && !e.action.process.cluster && (len(e.changes) > 0 || e.action.verb == call)
-	})
-}
-
-// hasFinished reports whether an object is a Job or a Pod that has ended, so that nobody needs to create it again.
-func hasFinished(o *unstructured.Unstructured) bool {
-	switch kindOf(o) {
-	case "Pod":
-		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-		return phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
-	case "Job.batch":
-		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		return slices.ContainsFunc(conditions, func(c any) bool {
-			condition, _ := c.(map[string]any)
-			ended := condition["type"] == string(batchv1.JobComplete) || condition["type"] == string(batchv1.JobFailed)
-			return ended && condition["status"] == string(corev1.ConditionTrue)
-		})
 	}
 	return false
 }

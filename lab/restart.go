@@ -86,18 +86,6 @@ func (w *world) awaitsRestart(p *process) bool {
 	return p != nil && p.ends.down && p.ends.n <= maxEnds
 }
 
-// longestBackoff is the longest back-off of a controller.
-const longestBackoff = 1000 * time.Second
-
-// patience is how long nothing must change until the world is at rest. After an object of somebody else, of which the operator has
-// got errors, has gone, only the end of a back-off may wake the operator.
-func (w *world) patience() time.Duration {
-	if w.program == nil && w.removedForeign && !w.hasReacted() {
-		return max(w.horizon(), longestBackoff+time.Second)
-	}
-	return w.horizon()
-}
-
 // restEnds is the time at which the world is at rest: nothing has changed for long enough, and no replica waits for its restart.
 func (w *world) restEnds() time.Duration {
 	end := w.lastChange + w.patience()

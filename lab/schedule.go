@@ -18,7 +18,8 @@ type Choice struct {
 	At Point `json:"at"`
 	// Do is what happens; see [Fault].
 	Do Fault `json:"do"`
-	// Until ends a hold, a frozen view or the time that a process is down. Without it and For, a process starts again at
+	// Until ends a hold, a frozen view or the time that a process is down. A view goes on, and a process starts again, when
+	// nothing else can happen after Until: all requests of the operator are done then. Without it and For, a process starts again at
 	// once, a hold ends when nothing else can happen, and a frozen view when nothing has changed for half a minute.
 	Until *Point `json:"until,omitempty"`
 	// For ends a hold, a frozen view or the time that a process is down after some virtual time. A fault that answers a

@@ -64,13 +64,6 @@ func TestShrink(t *testing.T) {
 func TestUnrepeatable(t *testing.T) {
 	runs, starts := 0, 0
 	first := func() bool { return runs%2 == 1 } // the first of two runs
-	once := func(ctx context.Context, c client.Client, secret *corev1.Secret) error {
-		secrets := &corev1.SecretList{}
-		if err := c.List(ctx, secrets, client.InNamespace(secret.Namespace)); err != nil || len(secrets.Items) > 0 {
-			return err
-		}
-		return c.Create(ctx, secret)
-	}
 	for _, tc := range []struct {
 		name   string
 		create func(ctx context.Context, c client.Client, secret *corev1.Secret) error
@@ -86,13 +79,13 @@ func TestUnrepeatable(t *testing.T) {
 			if first() {
 				return c.Create(ctx, secret)
 			}
-			return once(ctx, c, secret)
+			return createOnce(ctx, c, secret)
 		}, "and then\n  operator changed ConfigMap default/web: "},
 		{"equal writes", func(ctx context.Context, c client.Client, secret *corev1.Secret) error {
 			if starts == 2 && first() {
 				go func() { <-make(chan struct{}) }()
 			}
-			return once(ctx, c, secret)
+			return createOnce(ctx, c, secret)
 		}, "nothing was found"},
 	} {
 		scenario := copied()
@@ -119,6 +112,49 @@ func TestUnrepeatable(t *testing.T) {
 		}
 		if runs != 2 {
 			t.Errorf("%s: %d runs, want 2", tc.name, runs)
+		}
+	}
+}
+
+// createOnce creates a Secret if there is none.
+func createOnce(ctx context.Context, c client.Client, secret *corev1.Secret) error {
+	secrets := &corev1.SecretList{}
+	if err := c.List(ctx, secrets, client.InNamespace(secret.Namespace)); err != nil || len(secrets.Items) > 0 {
+		return err
+	}
+	return c.Create(ctx, secret)
+}
+
+// TestConfirmLive: a second run confirms a finding of an exploration in real time, or the finding says that it does not.
+func TestConfirmLive(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		chance     bool // only the first run shows the mistake
+		replay     Schedule
+		runs       int
+		divergence string
+	}{
+		{"always", false, nil, 2, ""},
+		{"by chance", true, nil, 2, "nothing was found"},
+		{"replay", true, twoSecrets, 1, ""},
+	} {
+		runs := 0
+		scenario := copied(CrashAfter)
+		scenario.Begin = func() { runs++ }
+		e := learned(t, copierBy(func(ctx context.Context, c client.Client, secret *corev1.Secret) error {
+			if tc.chance && runs > 1 {
+				return createOnce(ctx, c, secret)
+			}
+			return c.Create(ctx, secret)
+		}, ignore), scenario)
+		e.progress, runs = t.Output(), 0
+		report := e.searchLive(LiveOptions{Runs: 1, Replay: tc.replay}, e.points())
+		if len(report.Findings) != 1 || report.Schedules != 1 || runs != tc.runs {
+			t.Errorf("%s: %d findings, %d schedules, %d runs", tc.name, len(report.Findings), report.Schedules, runs)
+			continue
+		}
+		if f := report.Findings[0]; f.Divergence != tc.divergence || strings.Contains(f.Story, "a replay need not show this") != (tc.divergence != "") {
+			t.Errorf("%s: a second run differs by %q, want %q\n%s", tc.name, f.Divergence, tc.divergence, f.Story)
 		}
 	}
 }
@@ -182,14 +218,11 @@ func counted(n *int, start func(*rest.Config) (manager.Manager, error)) func(*re
 // TestShrinkSteps leaves out the steps that a finding does not need. The points of the faults get other numbers, and the file of the finding
 // has the steps, with which a replay shows the finding again.
 func TestShrinkSteps(t *testing.T) {
-	configMap := func(name string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	}
 	label := func(value string) Step {
-		return Update(configMap("web"), func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": value} })
+		return Update(named("web"), func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": value} })
 	}
-	want := Update(configMap("web"), func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
-	lives := []Step{Create(configMap("web")), Create(configMap("db")), label("front"), Remove(configMap("web")), Create(configMap("web")), Remove(configMap("db"))}
+	want := Update(named("web"), func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
+	lives := []Step{Create(named("web")), Create(named("db")), label("front"), Remove(named("web")), Create(named("web")), Remove(named("db"))}
 	crash := func(n int) Schedule {
 		return Schedule{{Do: CrashAfter, At: Point{Action: twoSecrets[0].At.Action, N: n}}}
 	}
@@ -211,7 +244,7 @@ func TestShrinkSteps(t *testing.T) {
 		{"the first life", copier(ignore), lives, crash(1), crash(1), []int{1}},
 		{"the second life", copier(ignore), lives, crash(2), crash(1), []int{5}},
 		{"at rest", copier(ignore), lives, recreate(2), recreate(1), []int{2}},
-		{"until", operatorOf(switched), []Step{Create(configMap("web")), label("front"), want, label("back")}, travel(2), travel(1), []int{1, 3, 4}},
+		{"until", operatorOf(switched), []Step{Create(named("web")), label("front"), want, label("back")}, travel(2), travel(1), []int{1, 3, 4}},
 	} {
 		scenario := copied()
 		scenario.Steps = tc.steps
@@ -250,7 +283,7 @@ func TestShrinkSteps(t *testing.T) {
 
 // TestOtherSteps: a file with steps that the scenario does not have proves nothing, and neither does one with steps that fail by themselves.
 func TestOtherSteps(t *testing.T) {
-	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	web := named("web")
 	scenario := copied()
 	scenario.Steps = []Step{Create(web), Remove(web)}
 	e := learned(t, copier(ignore), scenario)
@@ -271,4 +304,45 @@ func TestOtherSteps(t *testing.T) {
 			t.Errorf("%v: ReadSchedule: %v", tc.steps, err)
 		}
 	}
+}
+
+// TestChangedSteps: the file of a finding names its steps, also if it needs all. A replay says that one of them has another name or another
+// place in the scenario, and leaves out a new one.
+func TestChangedSteps(t *testing.T) {
+	web, db := named("web"), named("db")
+	renamed := Create(web)
+	renamed.Name = "create the first one"
+	scenario := copied()
+	e := learned(t, copier(ignore), scenario)
+	report := &Report{}
+	e.try(twoSecrets, report, newCoverage(&points{}, nil))
+	if len(report.Findings) != 1 {
+		t.Fatalf("%d findings, want 1", len(report.Findings))
+	}
+	path, err := report.Findings[0].Save(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := report.Findings[0].Message
+	const gone = `the scenario has no step 1 "create default/web" any more: delete the file and explore again`
+	for _, tc := range []struct {
+		name  string
+		steps []Step
+		want  string
+	}{
+		{"as they were", scenario.Steps, found},
+		{"renamed", []Step{renamed}, gone},
+		{"another order", []Step{Create(db), Create(web)}, gone},
+		{"one more", []Step{Create(web), Remove(web)}, found},
+	} {
+		scenario.Steps = tc.steps
+		if err := learned(t, copier(ignore), scenario).replayFile(path); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// named returns a ConfigMap that a copier copies.
+func named(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }

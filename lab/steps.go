@@ -14,10 +14,10 @@ type StepRef struct {
 	Name string `json:"name"`
 }
 
-// refs returns some, or references to all steps if some is empty.
-func (e *explorer) refs(some []StepRef) []StepRef {
-	if len(some) > 0 {
-		return some
+// refs returns references to the steps that a run has.
+func (e *explorer) refs() []StepRef {
+	if e.steps != nil {
+		return e.steps
 	}
 	all := make([]StepRef, len(e.scenario.Steps))
 	for i, s := range e.scenario.Steps {
@@ -26,10 +26,10 @@ func (e *explorer) refs(some []StepRef) []StepRef {
 	return all
 }
 
-// withSteps calls do while the scenario has only some of its steps. No steps mean all. The clean runs show first what the operator should
+// withSteps calls do while the scenario has only some of its steps. If some are missing, the clean runs show first what the operator should
 // reach then. If one of them has a finding, or the scenario has other steps, withSteps returns an error and does not call do.
 func (e *explorer) withSteps(some []StepRef, do func()) error {
-	if len(some) == 0 {
+	if slices.Equal(some, e.refs()) {
 		do()
 		return nil
 	}
@@ -55,9 +55,8 @@ func (e *explorer) withSteps(some []StepRef, do func()) error {
 
 // shrinkSteps leaves out the steps of the scenario that the finding does not need, as many at once as possible.
 func (e *explorer) shrinkSteps(f *Finding) *Finding {
-	steps := e.refs(f.Steps)
-	for n := len(steps) - 1; n > 0; n-- {
-		for first := len(steps) - n; first >= 0; first-- {
+	for n := len(f.Steps) - 1; n > 0; n-- {
+		for first := len(f.Steps) - n; first >= 0; first-- {
 			if smaller := e.failsWithout(f, first, first+n); smaller != nil {
 				return e.shrinkSteps(smaller)
 			}
@@ -70,7 +69,7 @@ func (e *explorer) shrinkSteps(f *Finding) *Finding {
 // equal runs.
 func (e *explorer) failsWithout(f *Finding, first, end int) (smaller *Finding) {
 	schedule := f.Schedule.without(first, end, f.trace)
-	_ = e.withSteps(slices.Delete(slices.Clone(e.refs(f.Steps)), first, end), func() { // an error means that the steps are needed
+	_ = e.withSteps(slices.Delete(slices.Clone(f.Steps), first, end), func() { // an error means that the steps are needed
 		if smaller = e.fails(schedule, f.Check); smaller == nil {
 			return
 		}

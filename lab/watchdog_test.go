@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,6 +234,30 @@ func TestCrashes(t *testing.T) {
 		if f.Check != tc.check || f.Message != tc.message {
 			t.Errorf("%q: %s: %q, want %s: %q", tc.report, f.Check, f.Message, tc.check, tc.message)
 		}
+	}
+}
+
+// TestEnded: the journal of a process that somebody has ended is no finding, and a line says so.
+func TestEnded(t *testing.T) {
+	t.Chdir(t.TempDir())
+	path, _ := write(t, filepath.Join("testdata", "lab", t.Name()), saved{Schedule: twoSecrets})
+	e := &explorer{name: t.Name()}
+	journal := filepath.Join(e.directory(), journalName)
+	stderr, err := os.Create("stderr")
+	if err == nil {
+		err = os.Rename(path, journal)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(before *os.File) { os.Stderr = before }(os.Stderr)
+	os.Stderr = stderr
+	f, err := e.unfinished()
+	if f != nil || err != nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if out, err := os.ReadFile("stderr"); err != nil || string(out) != "lab: ignoring "+journal+": somebody has ended the last test process, or it took too long\n" {
+		t.Errorf("%v: the output is %q", err, out)
 	}
 }
 

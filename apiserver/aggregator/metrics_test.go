@@ -22,7 +22,7 @@ import (
 	"flyball.dev/controlplane/controlplanetest"
 )
 
-// metricsServer answers as an extension API server whose only node is "elsewhere".
+// metricsServer answers as an extension API server with one node, "elsewhere".
 func metricsServer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {

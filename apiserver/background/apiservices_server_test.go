@@ -29,15 +29,7 @@ var (
 // TestAPIServicesFollowDiscovery checks that exactly the served group versions have APIServices,
 // also while CustomResourceDefinitions come and go.
 func TestAPIServicesFollowDiscovery(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	plane := controlplanetest.Start(t, controlplane.Options{WithoutControllers: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	client := dynamic.NewForConfigOrDie(plane.Config())

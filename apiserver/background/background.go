@@ -24,7 +24,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// Config is what the controllers need of a server.
+// Config has the parts of a server that the controllers need.
 type Config struct {
 	Storage      storage.Store
 	Catalog      *resource.Catalog

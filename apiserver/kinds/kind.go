@@ -10,7 +10,9 @@
 // Descriptions are Go, and not files of a format of our own: the compiler checks them, and a default or a rule can be
 // three lines. CEL would convert an object to unstructured values with every write.
 //
-// The packages fieldrules, columns, allocator, podspec and workload have the rules that several kinds share. A folder
+// A new kind checks fields with package check. The functions of package fieldrules that return errors are older; they sort the supported
+// values of a message, and the functions of check keep the order. The packages columns, allocator, podspec and workload have other rules
+// that several kinds share. A folder
 // for each API group has a file for each kind. A field gets its default in the function Default of its kind, or, in pod
 // specs and templates, in package podspec.
 //

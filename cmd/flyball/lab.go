@@ -68,8 +68,9 @@ The operator speaks HTTPS with a server of the lab. The command is for sh, and a
 account. KUBECONFIG has the path too. With --in-pod, the operator has the environment and the files
 of a pod instead; see flyball run.
 
-Each finding is printed as a story, and saved in a file, which --replay runs again. The exit code
-is 1 if there is a finding.`,
+Except with --replay, a second run of the same faults confirms each finding, or the finding says that
+it does not. Each finding is printed as a story, and saved in a file, which --replay runs again. The
+exit code is 1 if there is a finding.`,
 		Example: `  flyball lab --operator './bin/manager --kubeconfig {{.Kubeconfig}}' --crds config/crd/bases --sample config/samples/order.yaml
   flyball lab --operator ./bin/manager --in-pod --crds config/crd/bases --steps scenario.yaml --time 1h
   flyball lab --operator ./bin/manager --crds config/crd/bases --steps scenario.yaml --replay .flyball/lab/convergence-1b2c3d4e.json`,
@@ -239,16 +240,17 @@ func (f *labFlags) readObjects(ctx context.Context) (objects []client.Object, er
 // print prints the report and saves the findings. It returns an error if there are any.
 func (f *labFlags) print(out io.Writer, report *lab.Report) error {
 	type finding struct {
-		Check    string       `json:"check"`
-		Message  string       `json:"message"`
-		Schedule lab.Schedule `json:"schedule"`
-		Story    string       `json:"story"`
-		File     string       `json:"file,omitempty"`
-		Page     string       `json:"page,omitempty"`
+		Check      string       `json:"check"`
+		Message    string       `json:"message"`
+		Schedule   lab.Schedule `json:"schedule"`
+		Story      string       `json:"story"`
+		Divergence string       `json:"divergence,omitempty"`
+		File       string       `json:"file,omitempty"`
+		Page       string       `json:"page,omitempty"`
 	}
 	findings := []finding{}
 	for _, found := range report.Findings {
-		one := finding{Check: found.Check, Message: found.Message, Schedule: found.Schedule, Story: found.Story}
+		one := finding{Check: found.Check, Message: found.Message, Schedule: found.Schedule, Story: found.Story, Divergence: found.Divergence}
 		if len(found.Schedule) > 0 && f.replay == "" {
 			var err error
 			if one.File, err = found.Save(f.save); err != nil {

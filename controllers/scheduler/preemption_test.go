@@ -179,10 +179,14 @@ func TestPodsAreSpread(t *testing.T) {
 				Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template}}
 		}
 		e.WaitIdle()
-		e.CreateAll(deployment("spread", 6), deployment("apart", 4, func(s *corev1.PodSpec) {
+		spread := deployment("spread", 0)
+		e.CreateAll(spread, deployment("apart", 4, func(s *corev1.PodSpec) {
 			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "apart"}}}}}}
 		}))
+		e.WaitIdle() // until the scheduler has observed the ReplicaSet, by which pods are spread
+		spread.ResourceVersion, spread.Spec.Replicas = "", new(int32(6))
+		e.Must(e.Update(e.Context(), spread))
 		e.WaitIdle()
 		list := &corev1.PodList{}
 		e.Must(e.List(e.Context(), list, client.InNamespace("default")))

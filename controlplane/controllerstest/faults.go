@@ -23,7 +23,7 @@ type Faults struct {
 	stop           func()
 }
 
-// fault is what happens to a write.
+// fault says how a write fails. The zero fault lets it succeed.
 type fault struct {
 	before, after bool // whether the write fails before or after its execution
 	stops         bool // whether the controller stops then

@@ -121,7 +121,11 @@ func (i *informer) Summary() observe.KindSummary {
 	i.indexing.Unlock()
 	slices.Sort(s.Indexes)
 	i.mu.Lock()
-	s.Handlers = len(i.listeners)
+	for _, l := range i.listeners {
+		if !l.EachChange() { // or else it is the monitor of Options.Development, which looks at all informers
+			s.Handlers++
+		}
+	}
 	i.mu.Unlock()
 	informerStats.mu.Lock()
 	defer informerStats.mu.Unlock()

@@ -50,6 +50,8 @@ type shopOptions struct {
 	// without runs the shop without a console.
 	without bool
 	change  func(*manager.Options)
+	// more, if not nil, adds controllers.
+	more func(manager.Manager) error
 }
 
 // site is the reconciler of ConfigMaps.
@@ -138,6 +140,9 @@ func open(t testing.TB, o shopOptions) *shop {
 			WithOptions(controller.Options{}).Complete(site{s.mgr.GetClient()}),
 		builder.ControllerManagedBy(s.mgr).Named("tagger").For(&corev1.Service{}, inDefault).Complete(tagger{s.mgr.GetClient()}),
 	)
+	if o.more != nil {
+		err = errors.Join(err, o.more(s.mgr))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

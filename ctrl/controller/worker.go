@@ -55,7 +55,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 		tracer:     tracerOf(c.options.TracerProvider),
 	}
 	if c.options.InTurn {
-		p.turns = make(turns, 1)
+		p.turns = newTurns()
 	}
 	var workers sync.WaitGroup
 	for range c.options.MaxConcurrentReconciles {
@@ -77,7 +77,7 @@ type workerPool[request comparable] struct {
 	logger   logr.Logger
 	hotLoops *hotLoopDetector[request]
 	tracer   trace.Tracer // nil if tracing is disabled
-	turns    turns        // nil without InTurn
+	turns    *turns       // nil without InTurn
 }
 
 // work reconciles one request after the other until the queue is shut down.

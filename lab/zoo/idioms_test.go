@@ -25,11 +25,22 @@ import (
 	"flyball.dev/lab"
 )
 
-// exploreIdiom explores an operator that makes something of each ConfigMap with the label app. The ConfigMap owns the part, unless that is nil. The
-// first steps of three are a creation, a change and a deletion.
-func exploreIdiom(t *testing.T, part client.Object, steps int, do func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)) *lab.Report {
+// The steps of a user who creates a ConfigMap with the label app, changes it and removes it.
+var (
+	createApp = lab.Create(webApp)
+	changeApp = lab.Update(webApp, func(m *corev1.ConfigMap) { m.Data = map[string]string{"size": "2"} })
+	removeApp = lab.Remove(webApp)
+
+	webApp = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}}}
+)
+
+// An idiom reconciles a ConfigMap with the label app.
+type idiom func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error)
+
+// exploreIdiom explores an operator that makes something of each ConfigMap with the label app. The ConfigMap owns the part, unless the
+// part is nil.
+func exploreIdiom(t *testing.T, part client.Object, do idiom, steps ...lab.Step) *lab.Report {
 	t.Helper()
-	app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"}}}
 	report, err := lab.Find(t, lab.Operator{Start: func(cfg *rest.Config) (manager.Manager, error) {
 		mgr, err := ctrl.NewManager(cfg, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)}})
 		if err != nil {
@@ -47,8 +58,7 @@ func exploreIdiom(t *testing.T, part client.Object, steps int, do func(context.C
 				}
 				return do(ctx, c, app)
 			}))))
-	}}, lab.Scenario{Steps: []lab.Step{lab.Create(app), lab.Update(app, func(m *corev1.ConfigMap) { m.Data = map[string]string{"size": "2"} }),
-		lab.Remove(app)}[:steps], Schedules: 60})
+	}}, lab.Scenario{Steps: steps, Schedules: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +69,7 @@ func exploreIdiom(t *testing.T, part client.Object, steps int, do func(context.C
 func TestIdioms(t *testing.T) {
 	for name, tc := range map[string]struct {
 		part client.Object
-		do   func(context.Context, client.Client, *corev1.ConfigMap) (ctrl.Result, error)
+		do   idiom
 	}{
 		"create or update": {&corev1.Secret{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
@@ -78,7 +88,7 @@ func TestIdioms(t *testing.T) {
 		"finalizer":            {nil, ensureRole},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			for _, f := range exploreIdiom(t, tc.part, 3, tc.do).Findings {
+			for _, f := range exploreIdiom(t, tc.part, tc.do, createApp, changeApp, removeApp).Findings {
 				t.Errorf("%s: %s\n%s", f.Check, f.Message, f.Story)
 			}
 		})
@@ -89,7 +99,7 @@ func TestIdioms(t *testing.T) {
 // takes a missing Job for one that has run.
 func TestMissedJob(t *testing.T) {
 	for _, right := range []bool{true, false} {
-		report := exploreIdiom(t, &batchv1.Job{}, 2, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+		report := exploreIdiom(t, &batchv1.Job{}, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
 			size := "s" + app.Data["size"] // a label
 			job := &batchv1.Job{}
 			err := c.Get(ctx, client.ObjectKeyFromObject(app), job)
@@ -106,7 +116,7 @@ func TestMissedJob(t *testing.T) {
 					client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID}))
 			}
 			return runFor(ctx, c, app, size)
-		})
+		}, createApp, changeApp)
 		if found := len(report.Findings) > 0; found == right {
 			t.Errorf("right: %v, found: %v", right, found)
 			for _, f := range report.Findings {
@@ -171,10 +181,10 @@ func ensureRole(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ct
 
 // TestHeartbeat: an operator that writes at intervals never lets the world rest. The finding says so, and is short.
 func TestHeartbeat(t *testing.T) {
-	report := exploreIdiom(t, nil, 3, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
+	report := exploreIdiom(t, nil, func(ctx context.Context, c client.Client, app *corev1.ConfigMap) (ctrl.Result, error) {
 		metav1.SetMetaDataAnnotation(&app.ObjectMeta, "seen", time.Now().Format(time.RFC3339))
 		return ctrl.Result{RequeueAfter: time.Minute}, c.Update(ctx, app)
-	})
+	}, createApp, changeApp, removeApp)
 	if len(report.Findings) != 1 {
 		t.Fatalf("%d findings, want 1", len(report.Findings))
 	}

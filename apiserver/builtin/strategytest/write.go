@@ -27,7 +27,7 @@ type Write struct {
 	Object, Old runtime.Object
 }
 
-// Outcome is what becomes of a write.
+// Outcome has the object, the errors and the warnings of a write.
 type Outcome struct {
 	// Defaulted is the object with defaults, and Result with what the strategy has set and reset, both as JSON.
 	Defaulted, Result string

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -33,17 +34,10 @@ func CronJobs(old bool) kinds.Kind {
 	k := kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
 		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"},
-		Name:    fieldrules.NameIsSubdomain,
-		Default: defaultCronJob,
-		ValidateCreate: func(c *batchv1.CronJob) field.ErrorList {
-			errs := validateCronJob(c, nil)
-			if len(c.Name) > maxCronJobName {
-				errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), c.Name,
-					fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
-			}
-			return errs
-		},
-		ValidateUpdate: func(c, old *batchv1.CronJob) field.ErrorList { return validateCronJob(c, &old.Spec) },
+		Name:           fieldrules.NameIsSubdomain,
+		Default:        defaultCronJob,
+		ValidateCreate: func(c *batchv1.CronJob) field.ErrorList { return validateCronJob(c, nil) },
+		ValidateUpdate: validateCronJob,
 		Warnings:       cronJobWarnings,
 		Status:         true,
 		Generation:     true,
@@ -104,62 +98,61 @@ func cronJobWarnings(c, old *batchv1.CronJob) []string {
 	return warnings
 }
 
+// validateCronJob checks a CronJob. The old one is nil on create.
+//
 //upstream:pkg/apis/batch/validation.ValidateCronJobCreate
 //upstream:pkg/apis/batch/validation.validateCronJobSpec
-//upstream:pkg/apis/batch/validation.validateScheduleFormat
 //upstream:pkg/apis/batch/validation.validateConcurrencyPolicy
 //upstream:pkg/apis/batch/validation.ValidateJobTemplateSpec
-func validateCronJob(c *batchv1.CronJob, old *batchv1.CronJobSpec) field.ErrorList {
-	s := &c.Spec
-	var errs field.ErrorList
-	if s.Schedule == "" {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("schedule"), ""))
-	} else {
-		errs = append(errs, schedule(s, old != nil && strings.Contains(old.Schedule, "TZ"))...)
-	}
-	if z := s.TimeZone; z != nil && (old == nil || old.TimeZone == nil || *old.TimeZone != *z) {
-		errs = append(errs, timeZone(z)...)
-	}
-	var was *corev1.PodTemplateSpec
+func validateCronJob(c, old *batchv1.CronJob) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	spec, s := object.Child("spec"), &c.Spec
+	was := &batchv1.CronJobSpec{}
+	var template *corev1.PodTemplateSpec
 	if old != nil {
-		was = &old.JobTemplate.Spec.Template
+		was, template = &old.Spec, &old.Spec.JobTemplate.Spec.Template
 	}
-	errs = append(errs, fieldrules.OptionalNonNegative(s.StartingDeadlineSeconds, &fieldrules.Spec,
-		"startingDeadlineSeconds")...)
-	errs = append(errs, fieldrules.OneOf(s.ConcurrencyPolicy, &fieldrules.Spec, "concurrencyPolicy",
-		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.SuccessfulJobsHistoryLimit, &fieldrules.Spec,
-		"successfulJobsHistoryLimit")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.FailedJobsHistoryLimit, &fieldrules.Spec,
-		"failedJobsHistoryLimit")...)
-	template := fieldrules.Spec.Child("jobTemplate")
-	at := template.Child("spec")
+	schedule(spec.Child("schedule"), s, strings.Contains(was.Schedule, "TZ"))
+	if z := s.TimeZone; z != nil && (was.TimeZone == nil || *was.TimeZone != *z) {
+		timeZone(spec.Child("timeZone"), z)
+	}
+	check.NonNegative(spec.Child("startingDeadlineSeconds"), s.StartingDeadlineSeconds)
+	check.OneOf(spec.Child("concurrencyPolicy"), s.ConcurrencyPolicy,
+		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	check.NonNegative(spec.Child("successfulJobsHistoryLimit"), s.SuccessfulJobsHistoryLimit)
+	check.NonNegative(spec.Child("failedJobsHistoryLimit"), s.FailedJobsHistoryLimit)
+	job := spec.Child("jobTemplate").Child("spec")
 	if selector := s.JobTemplate.Spec.Selector; selector != nil {
-		errs = append(errs, field.Invalid(at.ChildField("selector"), selector, "`selector` will be auto-generated"))
+		job.Child("selector").Invalid(selector, "`selector` will be auto-generated")
 	}
-	if s.JobTemplate.Spec.ManualSelector != nil && *s.JobTemplate.Spec.ManualSelector {
-		errs = append(errs, field.NotSupported(at.ChildField("manualSelector"), true, []string{"nil", "false"}))
+	if manualSelector(&s.JobTemplate.Spec) {
+		job.Child("manualSelector").NotSupported(true, "nil", "false")
 	}
-	return append(errs, jobSpec(&s.JobTemplate.Spec, was, &at)...)
+	jobSpec(job, &s.JobTemplate.Spec, template)
+	if old == nil && len(c.Name) > maxCronJobName {
+		object.Child("metadata").Child("name").Invalidf(c.Name, "must be no more than %d characters", maxCronJobName)
+	}
+	return errs
 }
 
 // schedule checks a schedule. It may name a time zone if the old schedule does.
 //
 //upstream:pkg/apis/batch/validation.validateScheduleFormat
-func schedule(s *batchv1.CronJobSpec, zoned bool) field.ErrorList {
-	var errs field.ErrorList
-	at := fieldrules.Spec.ChildField("schedule")
+func schedule(at check.Field, s *batchv1.CronJobSpec, zoned bool) {
+	if s.Schedule == "" {
+		at.Required("")
+		return
+	}
 	if err := parseSchedule(s.Schedule); err != nil {
-		errs = append(errs, field.Invalid(at, s.Schedule, err.Error()))
+		at.Invalid(s.Schedule, err.Error())
 	}
 	switch {
 	case !strings.Contains(s.Schedule, "TZ"):
 	case !zoned:
-		errs = append(errs, field.Invalid(at, s.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+		at.Invalid(s.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
 	case s.TimeZone != nil:
-		errs = append(errs, field.Invalid(at, s.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+		at.Invalid(s.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
 	}
-	return errs
 }
 
 // parseSchedule returns the error of a schedule. The library panics on some.
@@ -181,22 +174,21 @@ var timeZonePart = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,14}$`)
 // timeZone checks the name of a time zone.
 //
 //upstream:pkg/apis/batch/validation.validateTimeZone
-func timeZone(name *string) field.ErrorList {
-	at := fieldrules.Spec.ChildField("timeZone")
+func timeZone(at check.Field, name *string) {
 	if *name == "" {
-		return field.ErrorList{field.Invalid(at, name, "timeZone must be nil or non-empty string")}
+		at.Invalid(name, "timeZone must be nil or non-empty string")
+		return
 	}
 	for part := range strings.SplitSeq(*name, "/") {
 		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !timeZonePart.MatchString(part) {
-			return field.ErrorList{field.Invalid(at, name, "unknown time zone "+*name)}
+			at.Invalid(name, "unknown time zone "+*name)
+			return
 		}
 	}
-	var errs field.ErrorList
 	if strings.EqualFold(*name, "Local") {
-		errs = append(errs, field.Invalid(at, name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+		at.Invalid(name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
 	}
 	if _, err := time.LoadLocation(*name); err != nil {
-		errs = append(errs, field.Invalid(at, name, err.Error()))
+		at.Invalid(name, err.Error())
 	}
-	return errs
 }

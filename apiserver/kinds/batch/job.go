@@ -22,6 +22,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -43,10 +44,8 @@ func Jobs() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Default:        defaultJob,
 		Prepare:        PrepareJob,
-		ValidateCreate: func(j *batchv1.Job) field.ErrorList { return append(ValidateJob(j, nil), generatedSelector(j)...) },
-		ValidateUpdate: func(j, old *batchv1.Job) field.ErrorList {
-			return append(ValidateJob(j, old), validateJobUpdate(j, old)...)
-		},
+		ValidateCreate: func(j *batchv1.Job) field.ErrorList { return ValidateJob(j, nil) },
+		ValidateUpdate: ValidateJob,
 		Warnings: func(j, old *batchv1.Job) []string {
 			return workload.Warnings(j, old, func() []string { return jobWarnings(&j.Spec, fieldrules.Spec.Field()) })
 		},
@@ -81,6 +80,8 @@ func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions)
 const defaultBackoffLimit int32 = 6
 
 const maxManagedBy = 63
+
+const requiresIndexed = "requires indexed completion mode"
 
 //upstream:pkg/apis/batch/v1.SetDefaults_Job
 func defaultJob(j *batchv1.Job) {
@@ -122,7 +123,7 @@ func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 //upstream:pkg/registry/batch/job.jobStrategy.PrepareForUpdate
 //upstream:pkg/registry/batch/job.generateSelector
 func PrepareJob(_ context.Context, j, old *batchv1.Job) {
-	if old != nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+	if old != nil || manualSelector(&j.Spec) {
 		return
 	}
 	uid := string(j.UID)
@@ -155,25 +156,21 @@ func jobWarnings(s *batchv1.JobSpec, path *field.Path) []string {
 // ValidateJob checks a job. The old job is nil on create.
 //
 //upstream:pkg/apis/batch/validation.ValidateJobCreate
-//upstream:pkg/apis/batch/validation.ValidateJobSpec
-func ValidateJob(j, old *batchv1.Job) field.ErrorList {
-	var was *corev1.PodTemplateSpec
-	var options metav1validation.LabelSelectorValidationOptions
-	if old != nil {
-		was = &old.Spec.Template
-		options.AllowInvalidLabelValueInSelector = metav1validation.LabelSelectorHasInvalidLabelValue(old.Spec.Selector)
-	}
-	errs := append(jobSpec(&j.Spec, was, &fieldrules.Spec), lastPodName(j)...)
-	s := j.Spec.Selector
-	if s == nil {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
+//upstream:pkg/apis/batch/validation.ValidateJobUpdate
+func ValidateJob(j, old *batchv1.Job) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	spec := object.Child("spec")
+	if old == nil {
+		jobSpec(spec, &j.Spec, nil)
 	} else {
-		errs = append(errs, metav1validation.ValidateLabelSelector(s, options, fieldrules.Spec.ChildField("selector"))...)
+		jobSpec(spec, &j.Spec, &old.Spec.Template)
 	}
-	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil &&
-		!selector.Matches(labels.Set(j.Spec.Template.Labels)) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
-			j.Spec.Template.Labels, "`selector` does not match template `labels`"))
+	lastPodName(object.Child("metadata").Child("name"), j)
+	jobSelector(spec, j, old)
+	if old == nil {
+		generatedSelector(spec, j)
+	} else {
+		jobUpdate(spec, j, old)
 	}
 	return errs
 }
@@ -181,48 +178,65 @@ func ValidateJob(j, old *batchv1.Job) field.ErrorList {
 // lastPodName checks that the hostname of the pod with the highest index is a DNS label.
 //
 //upstream:pkg/apis/batch/validation.validateNameAllowsCompletions
-func lastPodName(j *batchv1.Job) field.ErrorList {
+func lastPodName(at check.Field, j *batchv1.Job) {
 	if !indexed(&j.Spec) || j.Spec.Completions == nil || *j.Spec.Completions <= 0 {
-		return nil
+		return
 	}
 	last := fmt.Sprintf("%s-%d", j.Name, *j.Spec.Completions-1)
-	if len(validation.IsDNS1123Label(last)) == 0 {
-		return nil
+	if len(validation.IsDNS1123Label(last)) > 0 {
+		at.Invalid(j.Name, "will not able to create pod with invalid DNS label: "+last)
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Metadata.ChildField("name"), j.Name,
-		"will not able to create pod with invalid DNS label: "+last)}
+}
+
+// jobSelector checks that the selector is valid and selects the pods.
+//
+//upstream:pkg/apis/batch/validation.ValidateJobSpec
+func jobSelector(spec check.Field, j, old *batchv1.Job) {
+	at, s := spec.Child("selector"), j.Spec.Selector
+	var options metav1validation.LabelSelectorValidationOptions
+	if old != nil {
+		options.AllowInvalidLabelValueInSelector = metav1validation.LabelSelectorHasInvalidLabelValue(old.Spec.Selector)
+	}
+	if s == nil {
+		at.Required("")
+	} else {
+		at.Report(metav1validation.ValidateLabelSelector(s, options, at.Path.Field())...)
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil && !selector.Matches(labels.Set(j.Spec.Template.Labels)) {
+		spec.Child("template").Child("metadata").Child("labels").Invalid(j.Spec.Template.Labels, "`selector` does not match template `labels`")
+	}
 }
 
 // generatedSelector checks that the selector and the labels of the template are the generated ones, unless the
 // selector is manual.
 //
 //upstream:pkg/apis/batch/validation.validateGeneratedSelector
-func generatedSelector(j *batchv1.Job) field.ErrorList {
-	if j.Spec.Selector == nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
-		return nil
+func generatedSelector(spec check.Field, j *batchv1.Job) {
+	if j.Spec.Selector == nil || manualSelector(&j.Spec) {
+		return
 	}
-	var errs field.ErrorList
 	own, has := generatedLabels(j), j.Spec.Template.Labels
 	// A job from before Kubernetes 1.27 may lack the labels with a prefix.
 	_, named := has[batchv1.JobNameLabel]
 	_, controlled := has[batchv1.ControllerUidLabel]
-	at := fieldrules.Spec.ChildField("template").Child("metadata", "labels")
+	set := spec.Child("template").Child("metadata").Child("labels")
 	for _, key := range fieldrules.SortedKeys(own) {
+		at, must := set.Key(key), own[key]
 		value, ok := has[key]
 		switch {
 		case !ok && strings.Contains(key, "/") && !(named && controlled):
 		case !ok:
-			errs = append(errs, field.Required(at.Key(key), fmt.Sprintf("must be '%s'", own[key])))
-		case value != own[key]:
-			errs = append(errs, field.Invalid(at.Key(key), has, fmt.Sprintf("must be '%s'", own[key])))
+			at.Required("must be '" + must + "'")
+		case value != must:
+			at.Invalid(has, "must be '"+must+"'")
 		}
 	}
 	if s, err := metav1.LabelSelectorAsSelector(j.Spec.Selector); err == nil && !s.Matches(labels.Set(own)) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *j.Spec.Selector,
-			"`selector` not auto-generated"))
+		spec.Child("selector").Invalid(*j.Spec.Selector, "`selector` not auto-generated")
 	}
-	return errs
 }
+
+func manualSelector(s *batchv1.JobSpec) bool { return s.ManualSelector != nil && *s.ManualSelector }
 
 // generatedLabels returns the labels of the pods of a job without a manual selector.
 func generatedLabels(j *batchv1.Job) map[string]string {
@@ -235,55 +249,50 @@ func generatedLabels(j *batchv1.Job) map[string]string {
 //
 //upstream:pkg/apis/batch/validation.validateJobSpec
 //upstream:pkg/apis/batch/validation.validatePodReplacementPolicy
-func jobSpec(s *batchv1.JobSpec, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OptionalNonNegative(s.Parallelism, fldPath, "parallelism")
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, fldPath, "completions")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.ActiveDeadlineSeconds, fldPath, "activeDeadlineSeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimit, fldPath, "backoffLimit")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimitPerIndex, fldPath, "backoffLimitPerIndex")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, fldPath, "maxFailedIndexes")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, fldPath, "ttlSecondsAfterFinished")...)
-	indexed := indexed(s)
-	if m := s.CompletionMode; m != nil && *m != batchv1.NonIndexedCompletion && !indexed {
-		errs = append(errs, field.NotSupported(fldPath.ChildField("completionMode"), *m,
-			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
-	}
-	if indexed && s.Completions == nil {
-		errs = append(errs, field.Required(fldPath.ChildField("completions"),
-			fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion)))
+func jobSpec(at check.Field, s *batchv1.JobSpec, old *corev1.PodTemplateSpec) {
+	check.NonNegative(at.Child("parallelism"), s.Parallelism)
+	check.NonNegative(at.Child("completions"), s.Completions)
+	check.NonNegative(at.Child("activeDeadlineSeconds"), s.ActiveDeadlineSeconds)
+	check.NonNegative(at.Child("backoffLimit"), s.BackoffLimit)
+	check.NonNegative(at.Child("backoffLimitPerIndex"), s.BackoffLimitPerIndex)
+	check.NonNegative(at.Child("maxFailedIndexes"), s.MaxFailedIndexes)
+	check.NonNegative(at.Child("ttlSecondsAfterFinished"), s.TTLSecondsAfterFinished)
+	check.OptionalOneOf(at.Child("completionMode"), s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+	if indexed(s) && s.Completions == nil {
+		at.Child("completions").Required("when completion mode is Indexed")
 	}
 	if nonIndexed(s) && s.BackoffLimitPerIndex != nil {
-		errs = append(errs, field.Invalid(fldPath.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex,
-			"requires indexed completion mode"))
+		at.Child("backoffLimitPerIndex").Invalid(*s.BackoffLimitPerIndex, requiresIndexed)
 	}
-	errs = append(errs, indexedLimits(s, fldPath)...)
+	indexedLimits(at, s)
 	if s.PodFailurePolicy != nil {
-		errs = append(errs, failurePolicy(s, fldPath.ChildField("podFailurePolicy"))...)
+		failurePolicy(at.Child("podFailurePolicy"), s)
 	}
-	if s.SuccessPolicy != nil {
-		// kube-apiserver crashes on rules of a job without completions, which is invalid.
-		if indexed && (s.Completions != nil || len(s.SuccessPolicy.Rules) == 0) {
-			errs = append(errs, successPolicy(s, fldPath.ChildField("successPolicy"))...)
-		} else if !indexed {
-			errs = append(errs, field.Invalid(fldPath.ChildField("successPolicy"), fieldrules.Internal(*s.SuccessPolicy),
-				"requires indexed completion mode"))
-		}
+	switch policy := at.Child("successPolicy"); {
+	case s.SuccessPolicy == nil:
+	case !indexed(s):
+		policy.Invalid(fieldrules.Internal(*s.SuccessPolicy), requiresIndexed)
+	case s.Completions != nil || len(s.SuccessPolicy.Rules) == 0: // kube-apiserver crashes on rules without completions
+		successPolicy(policy, s)
 	}
 	replacements := []batchv1.PodReplacementPolicy{batchv1.Failed}
 	if s.PodFailurePolicy == nil {
 		replacements = append(replacements, batchv1.TerminatingOrFailed)
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, fldPath, "podReplacementPolicy",
-		replacements...)...)
+	check.OptionalOneOf(at.Child("podReplacementPolicy"), s.PodReplacementPolicy, replacements...)
 	if s.ManagedBy != nil {
-		errs = append(errs, validation.IsDomainPrefixedPath(fldPath.ChildField("managedBy"), *s.ManagedBy)...)
-		if len(*s.ManagedBy) > maxManagedBy {
-			errs = append(errs, field.TooLong(fldPath.ChildField("managedBy"), "", maxManagedBy))
-		}
+		managedBy(at.Child("managedBy"), *s.ManagedBy)
 	}
-	at := fldPath.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(&s.Template, old, &at)...)
-	return append(errs, jobRestartPolicy(s, at.ChildField("spec").Child("restartPolicy"))...)
+	template := at.Child("template")
+	template.Report(podspec.ValidateTemplate(&s.Template, old, &template.Path)...)
+	jobRestartPolicy(template.Child("spec").Child("restartPolicy"), s)
+}
+
+func managedBy(at check.Field, name string) {
+	at.Report(validation.IsDomainPrefixedPath(at.Path.Field(), name)...)
+	if len(name) > maxManagedBy {
+		at.TooLong(maxManagedBy)
+	}
 }
 
 func indexed(s *batchv1.JobSpec) bool {
@@ -294,64 +303,50 @@ func nonIndexed(s *batchv1.JobSpec) bool {
 	return s.CompletionMode == nil || *s.CompletionMode == batchv1.NonIndexedCompletion
 }
 
-func jobRestartPolicy(s *batchv1.JobSpec, at *field.Path) (errs field.ErrorList) {
+func jobRestartPolicy(at check.Field, s *batchv1.JobSpec) {
 	switch p := s.Template.Spec.RestartPolicy; {
 	case p == corev1.RestartPolicyAlways || p == "":
-		errs = append(errs, field.Required(at,
-			fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
+		at.Required(`valid values: "OnFailure", "Never"`)
 	case p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever:
-		errs = append(errs, field.NotSupported(at, p,
-			[]corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
+		at.NotSupported(p, "OnFailure", "Never")
 	case s.PodFailurePolicy != nil && p != corev1.RestartPolicyNever:
-		errs = append(errs, field.Invalid(at, p,
-			fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever)))
+		at.Invalid(p, `only "Never" is supported when podFailurePolicy is specified`)
 	}
-	return errs
 }
 
-// validateJobUpdate checks the immutable fields. The scheduling and the resources of the template are mutable while the job
-// is suspended and has no pods.
+// jobUpdate checks the immutable fields. The scheduling and the resources of the template are mutable while the job is suspended and has
+// no pods.
 //
 //upstream:pkg/apis/batch/validation.ValidateJobSpecUpdate
 //upstream:pkg/apis/batch/validation.validatePodTemplateUpdate
-func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
+func jobUpdate(spec check.Field, j, old *batchv1.Job) {
 	now, was := &j.Spec, &old.Spec
-	errs := jobCompletions(now, was)
-	errs = append(errs, fieldrules.Immutable(now.Selector, was.Selector, &fieldrules.Spec, "selector")...)
-	errs = append(errs, fieldrules.Immutable(now.CompletionMode, was.CompletionMode, &fieldrules.Spec,
-		"completionMode")...)
-	errs = append(errs, fieldrules.ImmutableStruct(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec,
-		"podFailurePolicy")...)
-	errs = append(errs, fieldrules.Immutable(now.BackoffLimitPerIndex, was.BackoffLimitPerIndex, &fieldrules.Spec,
-		"backoffLimitPerIndex")...)
-	errs = append(errs, fieldrules.Immutable(now.ManagedBy, was.ManagedBy, &fieldrules.Spec, "managedBy")...)
-	errs = append(errs, fieldrules.ImmutableStruct(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
-	template := now.Template
-	if podsMutable(old) {
-		template = unscheduled(&now.Template, &was.Template)
-		if !equality.Semantic(template.Spec, was.Template.Spec) {
-			errs = append(errs, fieldrules.ImmutableStruct(now.Template.Spec, was.Template.Spec, &fieldrules.Spec, "template.spec")...)
-		}
-		return errs
+	jobCompletions(spec.Child("completions"), now, was)
+	check.Immutable(spec.Child("selector"), now.Selector, was.Selector)
+	check.Immutable(spec.Child("completionMode"), now.CompletionMode, was.CompletionMode)
+	check.ImmutableStruct(spec.Child("podFailurePolicy"), now.PodFailurePolicy, was.PodFailurePolicy)
+	check.Immutable(spec.Child("backoffLimitPerIndex"), now.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
+	check.Immutable(spec.Child("managedBy"), now.ManagedBy, was.ManagedBy)
+	check.ImmutableStruct(spec.Child("successPolicy"), now.SuccessPolicy, was.SuccessPolicy)
+	template := spec.Child("template")
+	if !podsMutable(old) {
+		check.ImmutableStruct(template, &now.Template, &was.Template)
+	} else if t := unscheduled(&now.Template, &was.Template); !equality.Semantic(&t.Spec, &was.Template.Spec) {
+		check.ImmutableStruct(template.Child("spec"), &now.Template.Spec, &was.Template.Spec)
 	}
-	if !equality.Semantic(template, was.Template) {
-		errs = append(errs, fieldrules.ImmutableStruct(template, was.Template, &fieldrules.Spec, "template")...)
-	}
-	return errs
 }
 
 // jobCompletions checks that only an indexed job changes its completions, together with its parallelism.
 //
 //upstream:pkg/apis/batch/validation.validateCompletions
-func jobCompletions(now, was *batchv1.JobSpec) field.ErrorList {
+func jobCompletions(at check.Field, now, was *batchv1.JobSpec) {
 	switch {
 	case !indexed(now):
-		return fieldrules.Immutable(now.Completions, was.Completions, &fieldrules.Spec, "completions")
+		check.Immutable(at, now.Completions, was.Completions)
 	case now.Completions == nil || equality.Semantic(now.Completions, was.Completions) || *now.Completions == *now.Parallelism:
-		return nil
+	default:
+		at.Invalid(*now.Completions, "can only be modified in tandem with spec.parallelism")
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Spec.ChildField("completions"), *now.Completions,
-		"can only be modified in tandem with spec.parallelism")}
 }
 
 // podsMutable reports whether a job is suspended and has no pods, so that the resources and the scheduling of

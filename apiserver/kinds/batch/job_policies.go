@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -30,187 +31,162 @@ const (
 // indexedLimits checks the fields that depend on the completion mode.
 //
 //upstream:pkg/apis/batch/validation.validateJobSpec
-func indexedLimits(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func indexedLimits(at check.Field, s *batchv1.JobSpec) {
+	parallelism, maxFailed := at.Child("parallelism"), at.Child("maxFailedIndexes")
 	if s.MaxFailedIndexes != nil && s.BackoffLimitPerIndex == nil {
-		errs = append(errs, field.Required(fldPath.ChildField("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
+		at.Child("backoffLimitPerIndex").Required("when maxFailedIndexes is specified")
 	}
-	if s.CompletionMode == nil || *s.CompletionMode != batchv1.IndexedCompletion {
-		if s.MaxFailedIndexes != nil && (s.CompletionMode == nil || *s.CompletionMode == batchv1.NonIndexedCompletion) {
-			errs = append(errs, field.Invalid(fldPath.ChildField("maxFailedIndexes"), *s.MaxFailedIndexes,
-				"requires indexed completion mode"))
-		}
-		return errs
+	if s.MaxFailedIndexes != nil && nonIndexed(s) {
+		maxFailed.Invalid(*s.MaxFailedIndexes, requiresIndexed)
 	}
-	atMost := func(n *int32, name string, limit int32, when string) {
-		if n != nil && *n > limit {
-			errs = append(errs, field.Invalid(fldPath.ChildField(name), *n,
-				fmt.Sprintf("must be less than or equal to %d%s", limit, when)))
-		}
+	if !indexed(s) {
+		return
 	}
-	atMost(s.Parallelism, "parallelism", maxParallelism, " when completion mode is "+string(batchv1.IndexedCompletion))
+	atMost(parallelism, s.Parallelism, maxParallelism, " when completion mode is Indexed")
 	if s.Completions != nil && s.MaxFailedIndexes != nil && *s.MaxFailedIndexes > *s.Completions {
-		errs = append(errs, field.Invalid(fldPath.ChildField("maxFailedIndexes"), *s.MaxFailedIndexes,
-			"must be less than or equal to completions"))
+		maxFailed.Invalid(*s.MaxFailedIndexes, "must be less than or equal to completions")
 	}
-	atMost(s.MaxFailedIndexes, "maxFailedIndexes", maxFailedIndexes, "")
-	if s.Completions != nil && *s.Completions > manyCompletions && s.BackoffLimitPerIndex != nil {
-		if s.MaxFailedIndexes == nil {
-			errs = append(errs, field.Required(fldPath.ChildField("maxFailedIndexes"),
-				fmt.Sprintf("must be specified when completions is above %d", manyCompletions)))
-		}
-		when := fmt.Sprintf(" when completions are above %d and used with backoff limit per index", manyCompletions)
-		atMost(s.Parallelism, "parallelism", maxManyParallelism, when)
-		atMost(s.MaxFailedIndexes, "maxFailedIndexes", maxManyFailedIndexes, when)
+	atMost(maxFailed, s.MaxFailedIndexes, maxFailedIndexes, "")
+	if s.Completions == nil || *s.Completions <= manyCompletions || s.BackoffLimitPerIndex == nil {
+		return
 	}
-	return errs
+	if s.MaxFailedIndexes == nil {
+		maxFailed.Required(fmt.Sprintf("must be specified when completions is above %d", manyCompletions))
+	}
+	when := fmt.Sprintf(" when completions are above %d and used with backoff limit per index", manyCompletions)
+	atMost(parallelism, s.Parallelism, maxManyParallelism, when)
+	atMost(maxFailed, s.MaxFailedIndexes, maxManyFailedIndexes, when)
+}
+
+// atMost checks that a number, if present, is not above a limit. The suffix ends the message.
+func atMost(at check.Field, n *int32, limit int32, suffix string) {
+	if n != nil && *n > limit {
+		at.Invalidf(*n, "must be less than or equal to %d%s", limit, suffix)
+	}
 }
 
 //upstream:pkg/apis/batch/validation.validatePodFailurePolicy
-//upstream:pkg/apis/batch/validation.validatePodFailurePolicyRule
-func failurePolicy(s *batchv1.JobSpec, fldPath *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	at := fldPath.Child("rules")
+func failurePolicy(at check.Field, s *batchv1.JobSpec) {
+	rules := at.Child("rules")
 	if n := len(s.PodFailurePolicy.Rules); n > maxPolicyRules {
-		errs = append(errs, field.TooMany(at, n, maxPolicyRules))
+		rules.TooMany(n, maxPolicyRules)
 	}
 	var containers fieldrules.Seen[string]
 	for _, c := range slices.Concat(s.Template.Spec.InitContainers, s.Template.Spec.Containers) {
 		containers.Add(c.Name)
 	}
 	for i := range s.PodFailurePolicy.Rules {
-		rule, path := &s.PodFailurePolicy.Rules[i], at.Index(i)
-		errs = append(errs, failureAction(s, rule.Action, path.Child("action"))...)
-		if rule.OnExitCodes != nil {
-			errs = append(errs, exitCodes(rule.OnExitCodes, &containers, path.Child("onExitCodes"))...)
-		}
-		errs = append(errs, podConditions(rule.OnPodConditions, path.Child("onPodConditions"))...)
-		switch conditions := len(rule.OnPodConditions) > 0; {
-		case rule.OnExitCodes != nil && conditions:
-			errs = append(errs, field.Invalid(path, field.OmitValueType{},
-				"specifying both OnExitCodes and OnPodConditions is not supported"))
-		case rule.OnExitCodes == nil && !conditions:
-			errs = append(errs, field.Invalid(path, field.OmitValueType{},
-				"specifying one of OnExitCodes and OnPodConditions is required"))
-		}
-	}
-	return errs
-}
-
-func failureAction(s *batchv1.JobSpec, action batchv1.PodFailurePolicyAction, path *field.Path) field.ErrorList {
-	actions := []batchv1.PodFailurePolicyAction{batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
-		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore}
-	switch {
-	case action == batchv1.PodFailurePolicyActionFailIndex && s.BackoffLimitPerIndex == nil:
-		return field.ErrorList{field.Invalid(path, action, "requires the backoffLimitPerIndex to be set")}
-	default:
-		return required(action, path, actions)
+		failureRule(rules.Index(i), s, &s.PodFailurePolicy.Rules[i], &containers)
 	}
 }
 
-// required checks that a value is set and supported.
-func required[S ~string](value S, path *field.Path, supported []S) field.ErrorList {
-	switch {
-	case value == "":
-		return field.ErrorList{field.Required(path, fmt.Sprintf("valid values: %q", supported))}
-	case !slices.Contains(supported, value):
-		return field.ErrorList{field.NotSupported(path, value, supported)}
+//upstream:pkg/apis/batch/validation.validatePodFailurePolicyRule
+func failureRule(at check.Field, s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, containers *fieldrules.Seen[string]) {
+	if r.Action == batchv1.PodFailurePolicyActionFailIndex && s.BackoffLimitPerIndex == nil {
+		at.Child("action").Invalid(r.Action, "requires the backoffLimitPerIndex to be set")
+	} else {
+		required(at.Child("action"), r.Action, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+			batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
 	}
-	return nil
+	if r.OnExitCodes != nil {
+		exitCodes(at.Child("onExitCodes"), r.OnExitCodes, containers)
+	}
+	podConditions(at.Child("onPodConditions"), r.OnPodConditions)
+	switch conditions := len(r.OnPodConditions) > 0; {
+	case r.OnExitCodes != nil && conditions:
+		at.Invalid(field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported")
+	case r.OnExitCodes == nil && !conditions:
+		at.Invalid(field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required")
+	}
+}
+
+// required checks that a value is present and supported.
+func required[S ~string](at check.Field, value S, supported ...S) {
+	if value == "" {
+		at.Required(fmt.Sprintf("valid values: %q", supported))
+	} else {
+		check.OneOf(at, value, supported...)
+	}
 }
 
 //upstream:pkg/apis/batch/validation.validatePodFailurePolicyRuleOnPodConditions
-func podConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+func podConditions(at check.Field, patterns []batchv1.PodFailurePolicyOnPodConditionsPattern) {
 	if n := len(patterns); n > maxPolicyRules {
-		errs = append(errs, field.TooMany(path, n, maxPolicyRules))
+		at.TooMany(n, maxPolicyRules)
 	}
 	for i, p := range patterns {
+		pattern := at.Index(i)
 		for _, message := range validation.IsQualifiedName(string(p.Type)) {
-			errs = append(errs, field.Invalid(path.Index(i).Child("type"), string(p.Type), message))
+			pattern.Child("type").Invalid(string(p.Type), message)
 		}
-		errs = append(errs, required(p.Status, path.Index(i).Child("status"),
-			[]corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown})...)
+		required(pattern.Child("status"), p.Status, corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown)
 	}
-	return errs
 }
 
 //upstream:pkg/apis/batch/validation.validatePodFailurePolicyRuleOnExitCodes
-func exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers *fieldrules.Seen[string], path *field.Path) field.ErrorList {
-	errs := required(r.Operator, path.Child("operator"),
-		[]batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn})
+func exitCodes(at check.Field, r *batchv1.PodFailurePolicyOnExitCodesRequirement, containers *fieldrules.Seen[string]) {
+	required(at.Child("operator"), r.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	if r.ContainerName != nil && !containers.Has(*r.ContainerName) {
-		errs = append(errs, field.Invalid(path.Child("containerName"), *r.ContainerName,
-			"must be one of the container or initContainer names in the pod template"))
+		at.Child("containerName").Invalid(*r.ContainerName, "must be one of the container or initContainer names in the pod template")
 	}
-	at := path.Child("values")
+	values := at.Child("values")
 	switch n := len(r.Values); {
 	case n == 0:
-		errs = append(errs, field.Invalid(at, r.Values, "at least one value is required"))
+		values.Invalid(r.Values, "at least one value is required")
 	case n > maxPolicyExitCodes:
-		errs = append(errs, field.TooMany(at, n, maxPolicyExitCodes))
+		values.TooMany(n, maxPolicyExitCodes)
 	}
 	var codes fieldrules.Seen[int32]
 	for i, code := range r.Values {
 		if code == 0 && r.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
-			errs = append(errs, field.Invalid(at.Index(i), code, "must not be 0 for the In operator"))
+			values.Index(i).Invalid(code, "must not be 0 for the In operator")
 		}
 		if !codes.Add(code) {
-			errs = append(errs, field.Duplicate(at.Index(i), code))
+			values.Index(i).Duplicate(code)
 		}
 	}
 	if !slices.IsSorted(r.Values) {
-		errs = append(errs, field.Invalid(at, r.Values, "must be ordered"))
+		values.Invalid(r.Values, "must be ordered")
 	}
-	return errs
 }
 
 // successPolicy checks the success policy of an indexed job with completions.
 //
 //upstream:pkg/apis/batch/validation.validateSuccessPolicy
-//upstream:pkg/apis/batch/validation.validateSuccessPolicyRule
-func successPolicy(s *batchv1.JobSpec, fldPath *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	at := fldPath.Child("rules")
+func successPolicy(at check.Field, s *batchv1.JobSpec) {
+	rules := at.Child("rules")
 	switch n := len(s.SuccessPolicy.Rules); {
 	case n == 0:
-		errs = append(errs, field.Required(at, "at least one rules must be specified when the successPolicy is specified"))
+		rules.Required("at least one rules must be specified when the successPolicy is specified")
 	case n > maxPolicyRules:
-		errs = append(errs, field.TooMany(at, n, maxPolicyRules))
+		rules.TooMany(n, maxPolicyRules)
 	}
-	for i, rule := range s.SuccessPolicy.Rules {
-		path := at.Index(i)
-		if rule.SucceededCount == nil && rule.SucceededIndexes == nil {
-			errs = append(errs, field.Required(path, "at least one of succeededCount or succeededIndexes must be specified"))
+	for i := range s.SuccessPolicy.Rules {
+		successRule(rules.Index(i), &s.SuccessPolicy.Rules[i], *s.Completions)
+	}
+}
+
+//upstream:pkg/apis/batch/validation.validateSuccessPolicyRule
+func successRule(at check.Field, r *batchv1.SuccessPolicyRule, completions int32) {
+	if r.SucceededCount == nil && r.SucceededIndexes == nil {
+		at.Required("at least one of succeededCount or succeededIndexes must be specified")
+	}
+	count, indexes := at.Child("succeededCount"), int32(0)
+	if text := r.SucceededIndexes; text != nil {
+		list := at.Child("succeededIndexes")
+		if len(*text) > maxSuccessIndexesLength {
+			list.TooLong(maxSuccessIndexesLength)
 		}
-		var indexes int32
-		if rule.SucceededIndexes != nil {
-			var err error
-			if len(*rule.SucceededIndexes) > maxSuccessIndexesLength {
-				errs = append(errs, field.TooLong(path.Child("succeededIndexes"), "", maxSuccessIndexesLength))
-			}
-			if indexes, err = countIndexes(*rule.SucceededIndexes, *s.Completions); err != nil {
-				errs = append(errs, field.Invalid(path.Child("succeededIndexes"), *rule.SucceededIndexes,
-					fmt.Sprintf("error parsing succeededIndexes: %v", err)))
-			}
-		}
-		if rule.SucceededCount == nil {
-			continue
-		}
-		count, countPath := *rule.SucceededCount, path.Child("succeededCount")
-		if count < 0 {
-			errs = append(errs, field.Invalid(countPath, int64(count), "must be greater than or equal to 0"))
-		}
-		if count > *s.Completions {
-			errs = append(errs, field.Invalid(countPath, count,
-				fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", *s.Completions)))
-		}
-		if rule.SucceededIndexes != nil && count > indexes {
-			errs = append(errs, field.Invalid(countPath, count, fmt.Sprintf(
-				"must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", indexes)))
+		var err error
+		if indexes, err = countIndexes(*text, completions); err != nil {
+			list.Invalidf(*text, "error parsing succeededIndexes: %v", err)
 		}
 	}
-	return errs
+	check.NonNegative(count, r.SucceededCount)
+	atMost(count, r.SucceededCount, completions, " (the number of specified completions)")
+	if r.SucceededIndexes != nil {
+		atMost(count, r.SucceededCount, indexes, " (the number of indexes in the specified succeededIndexes field)")
+	}
 }
 
 // countIndexes returns the number of indexes in a list such as 1,3-5. The indexes must be in order, and below
@@ -280,20 +256,18 @@ func index(text string, completions int32) (int32, error) {
 }
 
 //upstream:pkg/apis/batch/validation.validateJobStatus
-func uncountedPods(u *batchv1.UncountedTerminatedPods, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+func uncountedPods(at check.Field, u *batchv1.UncountedTerminatedPods) {
 	var seen fieldrules.Seen[types.UID]
-	check := func(uids []types.UID, path *field.Path) {
+	each := func(list check.Field, uids []types.UID) {
 		for i, uid := range uids {
 			switch {
 			case uid == "":
-				errs = append(errs, field.Invalid(path.Index(i), uid, "must not be empty"))
+				list.Index(i).Invalid(uid, "must not be empty")
 			case !seen.Add(uid):
-				errs = append(errs, field.Duplicate(path.Index(i), uid))
+				list.Index(i).Duplicate(uid)
 			}
 		}
 	}
-	check(u.Succeeded, path.Child("succeeded"))
-	check(u.Failed, path.Child("failed"))
-	return errs
+	each(at.Child("succeeded"), u.Succeeded)
+	each(at.Child("failed"), u.Failed)
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/equality"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
-	"flyball.dev/apiserver/kinds/workload"
 )
 
 // validateJobStatus checks a status and its change. Most rules apply to changed fields only, so that a stored status that
@@ -19,18 +19,21 @@ import (
 //upstream:pkg/apis/batch/validation.validateJobStatus
 //upstream:pkg/apis/batch/validation.ValidateJobStatusUpdate
 //upstream:pkg/registry/batch/job.getStatusValidationOptions
-func validateJobStatus(j, old *batchv1.Job) field.ErrorList {
-	s := &j.Status
-	errs := workload.Counts(map[string]int32{"active": s.Active, "succeeded": s.Succeeded, "failed": s.Failed})
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Ready, &fieldrules.Status, "ready")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Terminating, &fieldrules.Status, "terminating")...)
+func validateJobStatus(j, old *batchv1.Job) (errs field.ErrorList) {
+	status, s := check.Object(&errs).Child("status"), &j.Status
+	check.NonNegative(status.Child("active"), &s.Active)
+	check.NonNegative(status.Child("succeeded"), &s.Succeeded)
+	check.NonNegative(status.Child("failed"), &s.Failed)
+	check.NonNegative(status.Child("ready"), s.Ready)
+	check.NonNegative(status.Child("terminating"), s.Terminating)
 	if s.UncountedTerminatedPods != nil {
-		errs = append(errs, uncountedPods(s.UncountedTerminatedPods, fieldrules.Status.ChildField("uncountedTerminatedPods"))...)
+		uncountedPods(status.Child("uncountedTerminatedPods"), s.UncountedTerminatedPods)
 	}
-	errs = append(errs, jobConditions(j, old)...)
-	errs = append(errs, jobTimes(j, old)...)
-	errs = append(errs, jobCounters(j, old)...)
-	return append(errs, jobIndexes(j, old)...)
+	jobConditions(status.Child("conditions"), j, old)
+	jobTimes(status, j, old)
+	jobCounters(status, j, old)
+	jobIndexes(status, j, old)
+	return errs
 }
 
 func jobIs(j *batchv1.Job, kind batchv1.JobConditionType) bool {
@@ -48,11 +51,8 @@ func finished(j *batchv1.Job) bool {
 }
 
 // jobConditions checks that conditions do not contradict each other, and that a finished job stays finished.
-func jobConditions(j, old *batchv1.Job) field.ErrorList {
-	var errs field.ErrorList
-	invalid := func(message string) {
-		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{}, message))
-	}
+func jobConditions(at check.Field, j, old *batchv1.Job) {
+	invalid := func(message string) { at.Invalid(field.OmitValueType{}, message) }
 	changes := func(kind batchv1.JobConditionType) bool { return jobIs(j, kind) != jobIs(old, kind) }
 	complete, failed := jobIs(j, batchv1.JobComplete), jobIs(j, batchv1.JobFailed)
 	failing, succeeding := jobIs(j, batchv1.JobFailureTarget), jobIs(j, batchv1.JobSuccessCriteriaMet)
@@ -89,127 +89,113 @@ func jobConditions(j, old *batchv1.Job) field.ErrorList {
 	if jobIs(old, batchv1.JobComplete) && !jobIs(old, batchv1.JobSuccessCriteriaMet) && succeeding {
 		invalid("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
 	}
-	return errs
 }
 
 // jobTimes checks startTime and completionTime.
-func jobTimes(j, old *batchv1.Job) field.ErrorList {
-	var errs field.ErrorList
+func jobTimes(status check.Field, j, old *batchv1.Job) {
 	s, was := &j.Status, &old.Status
-	start, completion := fieldrules.Status.ChildField("startTime"), fieldrules.Status.ChildField("completionTime")
+	start, completion := status.Child("startTime"), status.Child("completionTime")
 	starts, completes := !s.StartTime.Equal(was.StartTime), !s.CompletionTime.Equal(was.CompletionTime)
 	complete := jobIs(j, batchv1.JobComplete)
 	if completes || complete != jobIs(old, batchv1.JobComplete) {
 		if s.CompletionTime != nil && !complete {
-			errs = append(errs, field.Invalid(completion, s.CompletionTime,
-				"cannot set completionTime when there is no Complete=True condition"))
+			completion.Invalid(s.CompletionTime, "cannot set completionTime when there is no Complete=True condition")
 		}
 		if s.CompletionTime == nil && complete {
-			errs = append(errs, field.Required(completion, "completionTime is required for Complete jobs"))
+			completion.Required("completionTime is required for Complete jobs")
 		}
 	}
 	if (starts || completes) && s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
-		errs = append(errs, field.Invalid(completion, s.CompletionTime, "must be equal to or after `startTime`"))
+		completion.Invalid(s.CompletionTime, "must be equal to or after `startTime`")
 	}
 	if completes && s.CompletionTime != nil && was.CompletionTime != nil {
-		errs = append(errs, field.Invalid(completion, s.CompletionTime, "field is immutable"))
+		completion.Invalid(s.CompletionTime, "field is immutable")
 	}
 	suspended := j.Spec.Suspend != nil && *j.Spec.Suspend
 	empty := suspended && j.Spec.Completions != nil && *j.Spec.Completions == 0
 	if s.StartTime == nil && finished(j) && (starts || !finished(old)) && !empty {
-		errs = append(errs, field.Required(start, "startTime is required for finished job"))
+		start.Required("startTime is required for finished job")
 	}
 	resumes := jobIs(old, batchv1.JobSuspended) && hasCondition(j, batchv1.JobSuspended, corev1.ConditionFalse)
 	if starts && was.StartTime != nil && !suspended && !resumes {
-		errs = append(errs, field.Invalid(start, s.StartTime, "field is immutable for unsuspended job once set"))
+		start.Invalid(s.StartTime, "field is immutable for unsuspended job once set")
 	}
-	return errs
 }
 
 // jobCounters checks that the counters of pods agree, and that the counters of finished pods do not decrease.
-func jobCounters(j, old *batchv1.Job) field.ErrorList {
-	var errs field.ErrorList
+func jobCounters(status check.Field, j, old *batchv1.Job) {
 	s, was := &j.Status, &old.Status
-	at := func(name string) *field.Path { return fieldrules.Status.ChildField(name) }
 	ends := finished(j) != finished(old)
 	differs := func(a, b any) bool { return !equality.Semantic(a, b) }
 	if s.Active > 0 && finished(j) && (ends || s.Active != was.Active) {
-		errs = append(errs, field.Invalid(at("active"), s.Active, "active>0 is invalid for finished job"))
+		status.Child("active").Invalid(s.Active, "active>0 is invalid for finished job")
 	}
 	if s.Terminating != nil && *s.Terminating > 0 && finished(j) && (ends || differs(s.Terminating, was.Terminating)) {
-		errs = append(errs, field.Invalid(at("terminating"), *s.Terminating, "terminating>0 is invalid for finished job"))
+		status.Child("terminating").Invalid(*s.Terminating, "terminating>0 is invalid for finished job")
 	}
 	if u := s.UncountedTerminatedPods; u != nil && len(u.Failed)+len(u.Succeeded) > 0 && finished(j) &&
 		(ends || differs(u, was.UncountedTerminatedPods)) {
-		errs = append(errs, field.Invalid(at("uncountedTerminatedPods"), fieldrules.Internal(u), "must be empty for finished job"))
+		status.Child("uncountedTerminatedPods").Invalid(fieldrules.Internal(u), "must be empty for finished job")
 	}
 	if s.Ready != nil && *s.Ready > s.Active && (differs(s.Ready, was.Ready) || s.Active != was.Active) {
-		errs = append(errs, field.Invalid(at("ready"), *s.Ready, "cannot set more ready pods than active"))
+		status.Child("ready").Invalid(*s.Ready, "cannot set more ready pods than active")
 	}
 	if s.Failed < was.Failed {
-		errs = append(errs, field.Invalid(at("failed"), s.Failed, "cannot decrease the failed counter"))
+		status.Child("failed").Invalid(s.Failed, "cannot decrease the failed counter")
 	}
 	// The completions of an elastic indexed job may be scaled down.
 	elastic := indexed(&j.Spec) && !differs(j.Spec.Completions, j.Spec.Parallelism)
 	if s.Succeeded < was.Succeeded && !elastic {
-		errs = append(errs, field.Invalid(at("succeeded"), s.Succeeded, "cannot decrease the succeeded counter"))
+		status.Child("succeeded").Invalid(s.Succeeded, "cannot decrease the succeeded counter")
 	}
-	return errs
 }
 
 // jobIndexes checks completedIndexes and failedIndexes.
-func jobIndexes(j, old *batchv1.Job) field.ErrorList {
-	var errs field.ErrorList
-	s := &j.Status
-	completed, failed := fieldrules.Status.ChildField("completedIndexes"), fieldrules.Status.ChildField("failedIndexes")
+func jobIndexes(status check.Field, j, old *batchv1.Job) {
+	s, n := &j.Status, j.Spec.Completions
+	completed, failed := status.Child("completedIndexes"), status.Child("failedIndexes")
 	if s.CompletedIndexes != old.Status.CompletedIndexes {
-		if j.Spec.Completions != nil {
-			if _, err := countIndexes(s.CompletedIndexes, *j.Spec.Completions); err != nil {
-				errs = append(errs, field.Invalid(completed, s.CompletedIndexes, "error parsing completedIndexes: "+err.Error()))
+		if n != nil {
+			if _, err := countIndexes(s.CompletedIndexes, *n); err != nil {
+				completed.Invalidf(s.CompletedIndexes, "error parsing completedIndexes: %v", err)
 			}
 		}
 		if s.CompletedIndexes != "" && !indexed(&j.Spec) {
-			errs = append(errs, field.Invalid(completed, s.CompletedIndexes,
-				"cannot set non-empty completedIndexes when non-indexed completion mode"))
+			completed.Invalid(s.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode")
 		}
 	}
-	errs = append(errs, overlappingIndexes(j, old)...)
-	if s.FailedIndexes == nil || equality.Semantic(s.FailedIndexes, old.Status.FailedIndexes) {
-		return errs
-	}
-	if j.Spec.BackoffLimitPerIndex == nil {
-		return append(errs, field.Invalid(failed, *s.FailedIndexes,
-			"cannot set non-null failedIndexes when backoffLimitPerIndex is null"))
-	}
-	if j.Spec.Completions != nil {
-		if _, err := countIndexes(*s.FailedIndexes, *j.Spec.Completions); err != nil {
-			errs = append(errs, field.Invalid(failed, s.FailedIndexes, "error parsing failedIndexes: "+err.Error()))
+	overlappingIndexes(failed, j, old)
+	switch {
+	case s.FailedIndexes == nil || equality.Semantic(s.FailedIndexes, old.Status.FailedIndexes):
+	case j.Spec.BackoffLimitPerIndex == nil:
+		failed.Invalid(*s.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null")
+	case n != nil:
+		if _, err := countIndexes(*s.FailedIndexes, *n); err != nil {
+			failed.Invalidf(s.FailedIndexes, "error parsing failedIndexes: %v", err)
 		}
 	}
-	return errs
 }
 
 // overlappingIndexes checks that no index is both completed and failed.
 //
 //upstream:pkg/apis/batch/validation.validateFailedIndexesNotOverlapCompleted
-func overlappingIndexes(j, old *batchv1.Job) field.ErrorList {
+func overlappingIndexes(at check.Field, j, old *batchv1.Job) {
 	s := &j.Status
 	changed := s.CompletedIndexes != old.Status.CompletedIndexes || !equality.Semantic(s.FailedIndexes, old.Status.FailedIndexes)
 	if !changed || j.Spec.Completions == nil || s.FailedIndexes == nil {
-		return nil
+		return
 	}
 	completed, failed := validIntervals(s.CompletedIndexes, *j.Spec.Completions), validIntervals(*s.FailedIndexes, *j.Spec.Completions)
 	for len(completed) > 0 && len(failed) > 0 {
 		c, f := completed[0], failed[0]
 		switch {
 		case c.first <= f.last && f.first <= c.last:
-			return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("failedIndexes"), *s.FailedIndexes,
-				fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", max(c.first, f.first)))}
+			at.Invalidf(*s.FailedIndexes, "failedIndexes and completedIndexes overlap at index: %d", max(c.first, f.first))
+			return
 		case c.first <= f.first:
 			completed = completed[1:]
 		default:
 			failed = failed[1:]
 		}
 	}
-	return nil
 }

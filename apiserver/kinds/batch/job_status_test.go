@@ -17,6 +17,7 @@ func TestJobStatus(t *testing.T) {
 		`{active: 1, succeeded: 0, startTime: "2024-01-01T00:00:00Z"}`:                                         {"status.succeeded"},
 		`{active: 1, succeeded: 1, ready: 2, startTime: "2024-01-01T00:00:00Z"}`:                               {"status.ready"},
 		`{active: 1, succeeded: 1}`: {"status.startTime"},
+		`{active: -1, succeeded: -1, failed: -1, startTime: "2024-01-01T00:00:00Z"}`:                                                                               {"status.active", "status.succeeded", "status.failed", "status.failed", "status.succeeded"},
 		`{succeeded: 1, startTime: "2024-01-01T00:00:00Z", conditions: [{type: Failed, status: "True"}]}`:                                                          {"status.conditions"},
 		`{succeeded: 1, startTime: "2024-01-01T00:00:00Z", completedIndexes: "0"}`:                                                                                 {"status.completedIndexes"},
 		`{succeeded: 1, startTime: "2024-01-01T00:00:00Z", conditions: [{type: FailureTarget, status: "True"}]}`:                                                   nil,

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -183,33 +184,31 @@ func (c *cycle) change(p *Pod, n *Node, by int) {
 	}
 }
 
-// pluginScores are the weighted scores of a plugin, in the order of the nodes.
-type pluginScores struct {
-	plugin string
-	scores []int64
-}
-
-// scoreNodes returns the scores of nodes, by plugin. A plugin that prefers no node is left out.
+// scoreNodes returns the weighted scores of nodes, by plugin, in the order of the nodes. The next iteration overwrites the
+// slice. A plugin that prefers no node is left out.
 //
 //upstream:pkg/scheduler.prioritizeNodes
 //upstream:pkg/scheduler/framework/runtime.frameworkImpl.RunPreScorePlugins
 //upstream:pkg/scheduler/framework/runtime.frameworkImpl.RunScorePlugins
-func (c *cycle) scoreNodes(nodes []*Node) (list []pluginScores) {
-	for _, p := range c.scorers() {
-		if p.preScore(c, nodes) {
-			continue
-		}
+func (c *cycle) scoreNodes(nodes []*Node) iter.Seq2[string, []int64] {
+	return func(yield func(string, []int64) bool) {
 		scores := make([]int64, len(nodes))
-		for i, n := range nodes {
-			scores[i] = p.score(c, n)
+		for _, p := range c.scorers() {
+			if p.preScore(c, nodes) {
+				continue
+			}
+			for i, n := range nodes {
+				scores[i] = p.score(c, n)
+			}
+			p.normalize(scores)
+			for i := range scores {
+				scores[i] *= p.weight()
+			}
+			if !yield(p.name(), scores) {
+				return
+			}
 		}
-		p.normalize(scores)
-		for i := range scores {
-			scores[i] *= p.weight()
-		}
-		list = append(list, pluginScores{p.name(), scores})
 	}
-	return list
 }
 
 // best returns the node with the highest score. Of several, it returns the one with the fewest pods.
@@ -220,8 +219,8 @@ func (c *cycle) best(nodes []*Node) *Node {
 		return nodes[0]
 	}
 	totals := make([]int64, len(nodes))
-	for _, p := range c.scoreNodes(nodes) {
-		for i, s := range p.scores {
+	for _, scores := range c.scoreNodes(nodes) {
+		for i, s := range scores {
 			totals[i] += s
 		}
 	}

@@ -36,12 +36,12 @@ func (s *Snapshot) Explain(pod *corev1.Pod) Explanation {
 	if len(fit) == 0 && failed == nil && c.mayNotPreempt(statuses) == "" {
 		e.addCandidates(c, statuses)
 	}
-	for _, p := range c.scoreNodes(fit) {
-		scores := map[string]int64{}
+	for plugin, scores := range c.scoreNodes(fit) {
+		byNode := map[string]int64{}
 		for i, n := range fit {
-			scores[n.name] = p.scores[i]
+			byNode[n.name] = scores[i]
 		}
-		e.Scores[p.plugin] = scores
+		e.Scores[plugin] = byNode
 	}
 	return e
 }

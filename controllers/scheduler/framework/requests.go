@@ -103,16 +103,19 @@ func missingFor(pod *corev1.Pod, requests corev1.ResourceList) corev1.ResourceLi
 	return missing
 }
 
-// withMissing returns the requests of a container, with the ones that it does not have.
+// withMissing returns the requests of a container, with the ones that it does not have. The list may be the
+// container's own, so the caller must not change it.
 //
 //upstream:k8s.io/component-helpers/resource.applyNonMissing
 func withMissing(list, missing corev1.ResourceList) corev1.ResourceList {
-	if len(missing) == 0 {
-		return list
+	for name := range missing {
+		if _, ok := list[name]; !ok {
+			all := maps.Clone(missing)
+			maps.Copy(all, list)
+			return all
+		}
 	}
-	all := maps.Clone(missing)
-	maps.Copy(all, list)
-	return all
+	return list
 }
 
 // statusOf returns the status of a container, or nil.

@@ -165,24 +165,22 @@ func (c *observedClient) List(ctx context.Context, list client.ObjectList, opts 
 	return err
 }
 
-// attempt is a write in progress. The nil attempt is one that is not recorded.
+// attempt is a write in progress.
 type attempt struct {
-	client *observedClient
-	run    *Run
-	kind   CachedKind
-	began  time.Time
+	run   *Run // nil if the write is not recorded
+	kind  CachedKind
+	began time.Time
 	Write
 }
 
-// begin begins a write. It returns nil if ctx belongs to no reconcile.
-func (c *observedClient) begin(ctx context.Context, verb string, obj runtime.Object, key client.ObjectKey, subResource string, dryRun []string) *attempt {
-	run := runOf(ctx)
-	if run == nil {
-		return nil
+// begin begins a write, which is not recorded if ctx belongs to no reconcile.
+func (c *observedClient) begin(ctx context.Context, verb string, obj runtime.Object, key client.ObjectKey, subResource string, dryRun []string) (a attempt) {
+	if a.run = runOf(ctx); a.run == nil {
+		return a
 	}
-	a := &attempt{client: c, run: run, began: time.Now()}
+	a.began = time.Now()
 	a.Write = Write{
-		At: a.began.Sub(run.Started), Verb: verb, SubResource: subResource, Type: c.typeOf(obj), Key: key, DryRun: len(dryRun) > 0,
+		At: a.began.Sub(a.run.Started), Verb: verb, SubResource: subResource, Type: c.typeOf(obj), Key: key, DryRun: len(dryRun) > 0,
 	}
 	a.kind = c.cachedKind(a.Type, obj)
 	if a.kind != nil && verb != "create" && key.Name != "" {
@@ -193,7 +191,7 @@ func (c *observedClient) begin(ctx context.Context, verb string, obj runtime.Obj
 
 // end ends a write with the response in obj, and returns err.
 func (a *attempt) end(obj client.Object, err error) error {
-	if a == nil {
+	if a.run == nil {
 		return err
 	}
 	a.Took = time.Since(a.began)
@@ -212,7 +210,7 @@ func (a *attempt) end(obj client.Object, err error) error {
 	if a.After == nil {
 		a.Before = nil // there is nothing to compare it with
 	}
-	a.run.addWrite(a.Write)
+	a.run.addWrite(&a.Write)
 	return err
 }
 
@@ -280,9 +278,9 @@ func (c *observedClient) Patch(ctx context.Context, obj client.Object, patch cli
 func (c *observedClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	o := (&client.DeleteOptions{}).ApplyOptions(opts)
 	a := c.begin(ctx, "delete", obj, client.ObjectKeyFromObject(obj), "", o.DryRun)
-	if a != nil && o.Preconditions != nil && o.Preconditions.UID != nil {
+	if o.Preconditions != nil && o.Preconditions.UID != nil {
 		a.UID = *o.Preconditions.UID
-	} else if a != nil {
+	} else {
 		a.UID, a.Guessed = obj.GetUID(), true // the object may have been replaced
 	}
 	return a.end(obj, c.Client.Delete(ctx, obj, opts...))

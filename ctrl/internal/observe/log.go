@@ -118,7 +118,11 @@ func (s *sink) record(level int, err error, message string, keysAndValues []any)
 			if b.Len() > 0 {
 				b.WriteByte(' ')
 			}
-			b.WriteString(clip(fmt.Sprint(keysAndValues[i]), 64))
+			key, ok := keysAndValues[i].(string)
+			if !ok {
+				key = fmt.Sprint(keysAndValues[i])
+			}
+			b.WriteString(clip(key, 64))
 			b.WriteByte('=')
 			if i+1 < len(keysAndValues) {
 				b.WriteString(Text(keysAndValues[i+1]))

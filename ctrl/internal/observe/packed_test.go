@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestPacked(t *testing.T) {
 		p := v.pack(run)
 		got := v.reading.unpack(p, "c")
 		want := &Run{ID: run.ID, Controller: "c", Name: run.Name, other: run.other, Causes: run.Causes, Priority: run.Priority,
-			Started: run.Started, Packed: true, outcome: run.outcome, writes: run.writes, dropped: [3]int{0, run.dropped[aWrite], 0}}
+			Started: run.Started, Packed: true, outcome: run.outcome, entries: entries{writes: run.writes}, dropped: [3]int{0, run.dropped[aWrite], 0}}
 		for i := range want.Causes.List {
 			if c := &want.Causes.List[i]; c.Kind != cause.Deleted {
 				c.UID = ""
@@ -71,7 +72,7 @@ func TestPacked(t *testing.T) {
 				w.Was = ""
 			}
 		}
-		if d := cmp.Diff(want, got, cmp.AllowUnexported(Run{}, Type{}, Reach{}), cmp.FilterPath(func(p cmp.Path) bool {
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(Run{}, entries{}, Type{}, Reach{}), cmp.FilterPath(func(p cmp.Path) bool {
 			return p.Last().String() == ".mu"
 		}, cmp.Ignore())); d != "" {
 			t.Fatalf("the record is otherwise afterwards (-want +got):\n%s", d)
@@ -135,6 +136,40 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
+// TestTenMinutes: the records of a busy operator go back for ten minutes and more. A third of its reconciles write, as most find
+// nothing to do.
+func TestTenMinutes(t *testing.T) {
+	r := New(0)
+	w := r.AddController(controls{name: "c"}).NewWorker()
+	c := r.Client(fakeClient{}, client.Options{})
+	const perSecond, seconds = 50, 15 * 60
+	start := time.Unix(1_000_000_000, 0)
+	for i := range perSecond * seconds {
+		name := types.NamespacedName{Namespace: "production", Name: fmt.Sprint("a-name-of-some-length-", i%1000)}
+		causes := cause.Causes{Total: 1, List: []cause.Cause{{Kind: cause.Updated, Object: name, UID: "6f2b1c1e-0d3f-4b5c-8f6a-2a8e8e8d0001",
+			GVK: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Order"}, ResourceVersion: fmt.Sprint(1_000_000 + i)}}}
+		run := w.Begin(name, nil, causes, 0, start.Add(time.Duration(i)*time.Second/perSecond))
+		ctx := context.WithValue(t.Context(), RunKey{}, run)
+		for range 3 {
+			_ = c.Get(ctx, name, &corev1.Pod{})
+		}
+		if i%3 == 0 {
+			for n := range 2 {
+				_ = c.Update(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: fmt.Sprint(name.Name, "-", n), ResourceVersion: fmt.Sprint(2_000_000 + i)}})
+			}
+		}
+		r.Logger(run, logr.Discard()).Info("reconciled", "name", name)
+		w.End(run, Outcome{Result: "success", Took: 20 * time.Millisecond}, false)
+	}
+	runs := r.Runs()
+	oldest := slices.MinFunc(runs, func(a, b *Run) int { return a.Started.Compare(b.Started) })
+	back := start.Add(seconds * time.Second).Sub(oldest.Started)
+	t.Logf("%d reconciles in %d bytes go back for %v", len(runs), r.Size(), back)
+	if back < 10*time.Minute {
+		t.Errorf("the records of %d reconciles go back for %v", len(runs), back)
+	}
+}
+
 // TestRequestText: a request that is nil has a text too.
 func TestRequestText(t *testing.T) {
 	for _, request := range []any{nil, "text", &struct{}{}} {
@@ -186,7 +221,7 @@ func TestPackedRequests(t *testing.T) {
 	for _, p := range c.earlier {
 		size += p.size
 	}
-	if size != c.earlierSize || size != r.packedSize || len(c.earlier) != r.packedRuns || c.size+size != r.total {
+	if size != c.earlierSize || size != r.packedSize || c.size+size != r.total {
 		t.Errorf("the records count for %d bytes: the packed ones for %d, %d and %d", r.total, r.packedSize, size, c.earlierSize)
 	}
 	if r.Size() > 64<<10 {

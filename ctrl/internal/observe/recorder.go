@@ -165,6 +165,7 @@ func (r *Recorder) AddController(c Controls) *Controller {
 type Worker struct {
 	controller *Controller
 	current    atomic.Pointer[Run]
+	entries    entries // empty, with the capacity of earlier reconciles
 }
 
 // NewWorker returns the recorder of a worker.
@@ -184,8 +185,9 @@ func (w *Worker) Begin(name types.NamespacedName, other any, causes cause.Causes
 	}
 	run := &Run{
 		ID: w.controller.recorder.next.Add(1), Controller: w.controller.ControllerName(), Name: name, other: other,
-		Causes: causes, Priority: priority, Started: at,
+		Causes: causes, Priority: priority, Started: at, entries: w.entries,
 	}
+	w.entries = entries{} // unless the caller begins another reconcile before the end
 	w.current.Store(run)
 	return run
 }
@@ -198,6 +200,7 @@ func (w *Worker) End(run *Run, o Outcome, failed bool) {
 	o.Ended, o.Err = true, clip(o.Err, maxError)
 	run.mu.Lock()
 	run.outcome = o
+	w.entries = run.entries.trim()
 	size, reads := int64(run.size()), run.reads
 	run.mu.Unlock()
 	w.current.Store(nil)

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,15 +64,34 @@ type Run struct {
 
 	mu      sync.Mutex // guards what follows
 	outcome Outcome
-	reads   []Read
-	writes  []Write
-	lines   []Line
-	kept    int // bytes of the reads, writes and lines without the slices themselves
+	entries
+	kept int // bytes of the reads, writes and lines without the slices themselves
 	// otherSize is the size of other when the reconcile ended. Later, another worker may change what a pointer in it points to.
 	otherSize int
 	// dropped are the reads, writes and lines above the bounds, and unrecorded are the writes.
 	dropped    [3]int
 	unrecorded Reach
+}
+
+// entries are the entries of a record.
+type entries struct {
+	reads  []Read
+	writes []Write
+	lines  []Line
+}
+
+// clone returns a copy that shares nothing with e.
+func (e *entries) clone() entries {
+	return entries{slices.Clone(e.reads), slices.Clone(e.writes), slices.Clone(e.lines)}
+}
+
+// trim moves the entries to slices of their number, and returns the slices that they were in, without them.
+func (e *entries) trim() (before entries) {
+	before, *e = *e, e.clone()
+	clear(before.reads)
+	clear(before.writes)
+	clear(before.lines)
+	return entries{before.reads[:0], before.writes[:0], before.lines[:0]}
 }
 
 // Outcome is the end of a reconcile.
@@ -208,10 +228,13 @@ type Copy struct {
 func (r *Run) Copy() Copy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	all := r.entries
+	if !r.outcome.Ended { // the worker uses the slices again
+		all = all.clone()
+	}
 	return Copy{
 		Run: r, Outcome: r.outcome, Dropped: r.dropped, Unrecorded: r.unrecorded.clone(),
-		Reads: r.reads[:len(r.reads):len(r.reads)], Writes: r.writes[:len(r.writes):len(r.writes)],
-		Lines: r.lines[:len(r.lines):len(r.lines)],
+		Reads: slices.Clip(all.reads), Writes: slices.Clip(all.writes), Lines: slices.Clip(all.lines),
 	}
 }
 
@@ -259,13 +282,14 @@ func (r *Run) addRead(read Read) {
 	r.reads = append(r.reads, read)
 }
 
-func (r *Run) addWrite(write Write) {
+// addWrite adds a copy of a write.
+func (r *Run) addWrite(write *Write) {
 	size := write.size()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.full(aWrite) {
 		r.dropped[aWrite]++
-		r.unrecorded.add(&write)
+		r.unrecorded.add(write)
 		return
 	}
 	if r.kept+size > maxRun && (write.Before != nil || write.After != nil) {
@@ -273,7 +297,7 @@ func (r *Run) addWrite(write Write) {
 		size = write.size()
 	}
 	r.kept += size
-	r.writes = append(r.writes, write)
+	r.writes = append(r.writes, *write)
 }
 
 func (r *Run) addLine(line Line) {

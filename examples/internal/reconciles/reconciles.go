@@ -15,7 +15,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"flyball.dev/ctrl/client"
 )
 
 // Reconcile is one reconcile that has ended.
@@ -26,7 +30,7 @@ type Reconcile struct {
 	Start time.Time
 	// Object is the object that was reconciled.
 	Object types.NamespacedName
-	// Causes are the events that enqueued the object, such as "update Secret default/db at 12".
+	// Causes are the events that enqueued the object, such as "updated Secret default/db at 12".
 	Causes []string
 	// Result is as in the metric controller_runtime_reconcile_total.
 	Result string
@@ -37,12 +41,14 @@ type Reconcile struct {
 	Writes []string
 }
 
-// causedBy reports whether the write that resulted in this resource version is a cause of r.
-func (r Reconcile) causedBy(resourceVersion string) bool {
+// causedBy reports whether a write of an object is a cause of r: the one that resulted in this resource version, or a later one, since a
+// reconcile has only the newest of several events of an object.
+func (r Reconcile) causedBy(kind schema.GroupKind, name types.NamespacedName, resourceVersion string) bool {
 	return slices.ContainsFunc(r.Causes, func(cause string) bool {
-		_, after, found := strings.Cut(cause, " at ")
+		_, after, found := strings.Cut(cause, fmt.Sprintf(" %s %s at ", kind, strings.TrimPrefix(name.String(), "/")))
 		version, _, _ := strings.Cut(after, " ")
-		return found && version == resourceVersion
+		order, err := resourceversion.CompareResourceVersion(version, resourceVersion)
+		return found && err == nil && order >= 0
 	})
 }
 
@@ -95,23 +101,25 @@ func (r *Recorder) Await(ctx context.Context, condition func([]Reconcile) string
 	}
 }
 
-// AwaitCausedBy waits until a reconcile of an object has succeeded that was caused by the write
-// that resulted in this resource version, or is the retry of one that was. The first n reconciles
-// do not count.
-func (r *Recorder) AwaitCausedBy(ctx context.Context, n int, object types.NamespacedName,
-	resourceVersion string) error {
+// AwaitCausedBy waits until a reconcile of a key has succeeded that was caused by the last write of an object, or by a later one, or
+// is the retry of one that was. The first n reconciles do not count. The client knows the kind of the object.
+func (r *Recorder) AwaitCausedBy(ctx context.Context, c client.Client, n int, key types.NamespacedName, o client.Object) error {
+	kind, err := c.GroupVersionKindFor(o)
+	if err != nil {
+		return err
+	}
 	return r.Await(ctx, func(all []Reconcile) string {
 		caused := false
 		for _, reconcile := range all[n:] {
-			if reconcile.Object != object {
+			if reconcile.Object != key {
 				continue
 			}
-			caused = caused || reconcile.causedBy(resourceVersion)
+			caused = caused || reconcile.causedBy(kind.GroupKind(), client.ObjectKeyFromObject(o), o.GetResourceVersion())
 			if caused && reconcile.succeeded() {
 				return ""
 			}
 		}
-		return fmt.Sprintf("no reconcile of %s was caused by resource version %s", object, resourceVersion)
+		return fmt.Sprintf("no reconcile of %s was caused by %s %s at %s", key, kind.Kind, o.GetName(), o.GetResourceVersion())
 	})
 }
 

@@ -6,6 +6,7 @@ package random
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -36,9 +37,10 @@ func Compare(t *testing.T, n int, compare func(s *Source)) {
 		first, n = *only, *only+1
 	}
 	for i := first; i < n; i++ {
-		compare(&Source{Rand: rand.New(rand.NewPCG(*seed, uint64(i))), Now: time.Now()})
+		s := &Source{Rand: rand.New(rand.NewPCG(*seed, uint64(i))), Now: time.Now(), number: i}
+		compare(s)
 		if t.Failed() {
-			t.Fatalf("to see it again: -seed %d -case %d", *seed, i)
+			t.Fatalf("to see it again: %s", s.Flags())
 		}
 	}
 }
@@ -65,7 +67,11 @@ type Source struct {
 	*rand.Rand
 	Now    time.Time
 	Values map[string][]string // strings by the name of their type, such as v1.PodPhase, or of the field
+	number int
 }
+
+// Flags returns the flags that select the case.
+func (s *Source) Flags() string { return fmt.Sprintf("-seed %d -case %d", *seed, s.number) }
 
 // Chance reports true in percent of the calls.
 func (s *Source) Chance(percent int) bool { return s.IntN(100) < percent }

@@ -37,6 +37,9 @@ import (
 //
 // No reference has an unserved version of a served kind. Kubernetes keeps such a dependent for ever. Ours looks for the owner in
 // another version, since all versions have the same objects.
+//
+// In one of some hundred scenarios Kubernetes leaves out the event about an owner in another namespace, when another reference to the
+// same UID is right but in a version that its informers do not watch. Ours records the event.
 func TestGarbageCollection(t *testing.T) {
 	comparison{
 		name:      "garbage-collector-controller",
@@ -236,7 +239,8 @@ func (w *owners) create(o owned) step {
 	refs := w.refs(o)
 	var finalizers []string
 	if w.Chance(30) {
-		finalizers = random.Some(w.Source, 2, "example.com/hold", "example.com/hold", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents)
+		finalizers = random.Some(w.Source, 2, "example.com/hold", "example.com/hold", metav1.FinalizerOrphanDependents, metav1.FinalizerOrphanDependents,
+			metav1.FinalizerDeleteDependents)
 	}
 	return step{text: fmt.Sprintf("create %s %s/%s, owners %s, finalizers %q", o.kind.Kind, o.namespace, o.name, jsonOf(refs), finalizers), wait: settled,
 		do: func(ctx context.Context, c client.Client) error {
@@ -297,7 +301,8 @@ func (w *owners) refs(o owned) []ownerRef {
 }
 
 func (w *owners) delete(o owned) step {
-	how := random.Pick[metav1.DeletionPropagation](w.Source, "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan)
+	how := random.Pick[metav1.DeletionPropagation](w.Source, "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationForeground,
+		metav1.DeletePropagationOrphan, metav1.DeletePropagationOrphan)
 	return step{text: fmt.Sprintf("delete %s %s/%s %s", o.kind.Kind, o.namespace, o.name, how), do: func(ctx context.Context, c client.Client) error {
 		var opts []client.DeleteOption
 		if how != "" {

@@ -100,7 +100,7 @@ func (c comparison) compare(t *testing.T) {
 				news = news || differing[d.where] == 1
 			}
 			if news {
-				examples = append(examples, fmt.Sprintf("after step %d of\n%s%s", i+1, describe(steps), found))
+				examples = append(examples, fmt.Sprintf("%s: after step %d of\n%s%s", s.Flags(), i+1, describe(steps), found))
 			}
 			break // what follows differs, too
 		}
@@ -116,7 +116,7 @@ func (c comparison) compare(t *testing.T) {
 // sometimesAs reports whether upstream's controller comes to the states of ours when it runs again. Its goroutines take the events of
 // several kinds in any order, so one run is not all that it may do.
 func (c comparison) sometimesAs(t *testing.T, steps []step, ours [][]string, listed differences) bool {
-	for range 3 {
+	for range 10 {
 		theirs := c.play(t, steps, c.startTheirs)
 		same := true
 		for i := range theirs {

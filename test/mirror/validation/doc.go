@@ -10,4 +10,7 @@
 // TestRecording records Kubernetes' answers for package builtin, which replays them:
 //
 //	go test -C test/mirror ./validation -run TestRecording -record -objects 900 -timeout 30m
+//
+// A recorded write stays, unless other writes show all that it shows. With -objects 0, only the seeds and the writes of
+// testdata/requests.jsonl are added.
 package validation

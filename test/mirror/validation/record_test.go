@@ -15,20 +15,24 @@ import (
 	"flyball.dev/apiserver/builtin/strategytest"
 )
 
-var recording = flag.Bool("record", false, "write the recording anew")
+var recording = flag.Bool("record", false, "choose writes among new ones and the recorded ones, and record the answers")
 
 // recorded is the file of the recording.
 const recorded = "../../../apiserver/builtin/testdata/validation.jsonl.gz"
 
 // TestRecording checks that Kubernetes answers the recorded writes as recorded. With -record it chooses among the writes of
-// TestStrategies, and records Kubernetes' answers. Package builtin replays them.
+// TestStrategies and among the recorded ones, and records Kubernetes' answers. Package builtin replays them.
 func TestRecording(t *testing.T) {
 	all, err := allKinds()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *recording {
-		if err := strategytest.WriteRecording(recorded, record(t, all)); err != nil {
+		before, err := strategytest.ReadRecording(recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := strategytest.WriteRecording(recorded, record(t, all, before)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,9 +71,9 @@ func (k *kind) answer(r *strategytest.Recorded, s *strategytest.Side) (*strategy
 	return &o, nil
 }
 
-// record returns for each feature of the writes of a run at least one write, chosen among the smallest, with Kubernetes' answers. It leaves
-// out the writes that ours answers differently.
-func record(t *testing.T, all []*kind) []*strategytest.Recorded {
+// record returns for each feature of the writes of a run, and of the writes before, at least one write, chosen among the smallest, with
+// Kubernetes' answers. It leaves out the writes that ours answers differently.
+func record(t *testing.T, all []*kind, before []*strategytest.Recorded) []*strategytest.Recorded {
 	values, err := theCorpus()
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +108,23 @@ func record(t *testing.T, all []*kind) []*strategytest.Recorded {
 	}
 	var recorded []*strategytest.Recorded
 	synctest.Test(t, func(t *testing.T) {
+		for _, r := range before {
+			k := byName[r.Kind]
+			if k == nil {
+				continue // the kind is not served any longer
+			}
+			theirs, err := k.answer(r, &k.theirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, err := k.answer(r, &k.Ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(strategytest.Compare(ours, theirs)) == 0 {
+				together.add(&candidate{r, features(r, theirs)})
+			}
+		}
 		for _, c := range together.choose() {
 			r, k := c.Recorded, byName[c.Kind]
 			theirs, err := k.answer(r, &k.theirs)
@@ -139,7 +160,10 @@ func (s selection) consider(k *kind, w strategytest.Write, o *strategytest.Outco
 	if err != nil {
 		return
 	}
-	c := &candidate{r, features(r, o)}
+	s.add(&candidate{r, features(r, o)})
+}
+
+func (s selection) add(c *candidate) {
 	for _, f := range c.features {
 		s.keep(f, c)
 	}

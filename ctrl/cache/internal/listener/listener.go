@@ -79,6 +79,9 @@ func New(name string, handler toolscache.ResourceEventHandler, resync time.Durat
 	return l
 }
 
+// EachChange reports whether the handler wants each change.
+func (l *Listener) EachChange() bool { return l.each }
+
 // NotifyAdd adds a notification that an object was added, in the initial list or later.
 func (l *Listener) NotifyAdd(obj *store.Snapshot, isInInitialList bool) {
 	l.mu.Lock()

@@ -98,7 +98,7 @@ func (w *world) snapshot(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.Reconciles.AwaitCausedBy(ctx, n, key, db.ResourceVersion); err != nil {
+	if err := w.Reconciles.AwaitCausedBy(ctx, w.c, n, key, db); err != nil {
 		return err
 	}
 	return w.untouched(ctx)

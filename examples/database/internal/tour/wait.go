@@ -196,7 +196,7 @@ func (w *world) restart(ctx context.Context) (err error) {
 		if err := w.c.Get(ctx, key, o); err != nil {
 			return err
 		}
-		if err := w.Reconciles.AwaitCausedBy(ctx, n, key, o.GetResourceVersion()); err != nil {
+		if err := w.Reconciles.AwaitCausedBy(ctx, w.c, n, key, o); err != nil {
 			return err
 		}
 	}

@@ -122,10 +122,7 @@ func (w *world) quiet(ctx context.Context, n int) error {
 // reconciled waits until a reconcile after the first n has succeeded that was caused by the last
 // write of an object.
 func (w *world) reconciled(ctx context.Context, n int, o client.Object) error {
-	if err := w.Reconciles.AwaitCausedBy(ctx, n, key, o.GetResourceVersion()); err != nil {
-		return fmt.Errorf("%T %s: %w", o, o.GetName(), err)
-	}
-	return nil
+	return w.Reconciles.AwaitCausedBy(ctx, w.c, n, key, o)
 }
 
 // writes returns what the reconciles of the MLModelDeployment after the first n have written,

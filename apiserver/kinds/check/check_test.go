@@ -1,0 +1,87 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+type policy string
+
+// TestErrors checks the messages of the reports and the rules, and their order.
+func TestErrors(t *testing.T) {
+	var errs field.ErrorList
+	object := Object(&errs)
+	spec := object.Child("spec")
+	items := spec.Child("items")
+	NonNegative(spec.Child("count"), new(int32(-1)))
+	OneOf(spec.Child("missing"), policy(""), "B", "A")
+	OneOf(spec.Child("policy"), policy("C"), "B", "A")
+	OptionalOneOf(spec.Child("optional"), new(policy("")), "B", "A")
+	Immutable(spec.Child("fixed"), policy("new"), "old")
+	ImmutableStruct(spec.Child("struct"), &struct {
+		Size int `json:"size"`
+	}{1}, nil)
+	items.TooMany(3, 2)
+	items.Index(1).Duplicate("x")
+	items.Index(2).Child("name").TooLong(5)
+	object.Child("metadata").Child("labels").Key("a/b").Invalidf(7, "not %d", 8)
+	object.Invalid("all", "wrong")
+	spec.Child("required").Required("sometimes")
+	spec.Child("manual").NotSupported(true, "false")
+	var got []string
+	for _, err := range errs {
+		got = append(got, err.Error())
+	}
+	want := []string{
+		"spec.count: Invalid value: -1: must be greater than or equal to 0",
+		"spec.missing: Required value",
+		`spec.policy: Unsupported value: "C": supported values: "B", "A"`,
+		`spec.optional: Unsupported value: "": supported values: "B", "A"`,
+		`spec.fixed: Invalid value: "new": field is immutable`,
+		`spec.struct: Invalid value: {"Size":1}: field is immutable`,
+		"spec.items: Too many: 3: must have at most 2 items",
+		`spec.items[1]: Duplicate value: "x"`,
+		"spec.items[2].name: Too long: may not be more than 5 bytes",
+		"metadata.labels[a/b]: Invalid value: 7: not 8",
+		`<nil>: Invalid value: "all": wrong`,
+		"spec.required: Required value: sometimes",
+		`spec.manual: Unsupported value: true: supported values: "false"`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestValid checks that valid values have no errors, and that fields of valid values allocate nothing.
+func TestValid(t *testing.T) {
+	names := []string{"a", "b"}
+	allocations := testing.AllocsPerRun(100, func() {
+		var errs field.ErrorList
+		spec := Object(&errs).Child("spec")
+		NonNegative(spec.Child("count"), new(int64(0)))
+		NonNegative(spec.Child("absent"), (*int32)(nil))
+		OneOf(spec.Child("policy"), policy("B"), "B", "A")
+		OptionalOneOf(spec.Child("optional"), (*policy)(nil), "B", "A")
+		Immutable(spec.Child("fixed"), &names[0], &names[0])
+		for i := range names {
+			checkName(spec.Child("items").Index(i).Key("x"), names[i])
+		}
+		if len(errs) > 0 {
+			t.Error(errs)
+		}
+	})
+	if allocations > 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// checkName is not inlined, as most checks of an item.
+//
+//go:noinline
+func checkName(at Field, name string) {
+	if name == "" {
+		at.Child("name").Required("")
+	}
+}
