@@ -86,8 +86,14 @@ func (c *change) rollback() {
 	}
 }
 
-// commit records the stored definition.
+// commit records the stored definition, and accepts names that it has freed.
 func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourceDefinition) {
+	c.record(stored)
+	c.kinds.acceptFreedNames(ctx, stored.Spec.Group)
+}
+
+// record records the stored definition.
+func (c *change) record(stored *apiextensions.CustomResourceDefinition) {
 	if c.next.serving != c.before {
 		c.before.retire()
 	}
@@ -96,7 +102,6 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 	if terminating(stored) {
 		c.kinds.beginCleanup(c.name, stored.UID, c.next.gate)
 	}
-	c.kinds.acceptFreedNames(ctx, stored.Spec.Group)
 }
 
 // served returns the served kind of a definition, or nil if the definition is not served.
@@ -157,11 +162,22 @@ func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {
 	}
 }
 
+// freesNames reports whether a definition would get other names, or another condition about them.
+func freesNames(crd *apiextensions.CustomResourceDefinition, taken names) bool {
+	accepted, conflict := accept(crd.Spec.Names, crd.Status.AcceptedNames, taken)
+	c := apiextensions.FindCRDCondition(crd, apiextensions.NamesAccepted)
+	return conflict == nil || c == nil || c.Reason != conflict.reason || c.Message != conflict.message ||
+		!equality.Semantic.DeepEqual(accepted, crd.Status.AcceptedNames)
+}
+
 // errUnchanged means that no name of a definition has become free.
 var errUnchanged = errors.New("no names are free")
 
 // acceptNames accepts free names for a definition that wants them. The caller holds the lock.
 func (k *Kinds) acceptNames(ctx context.Context, d *definition) error {
+	if !freesNames(d.crd, k.taken(d.crd.Spec.Group)) {
+		return errUnchanged
+	}
 	key, crd := k.store.root+"/"+d.crd.Name, &apiextensions.CustomResourceDefinition{}
 	if err := k.store.Get(ctx, key, storage.GetOptions{}, crd); err != nil {
 		return err

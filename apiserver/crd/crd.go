@@ -22,12 +22,15 @@ package crd
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -168,12 +171,33 @@ func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer func() { k.options.ForkOf = nil }() // which may be closed
-	page := apistorage.Everything             // of few, because decoded definitions are large
+	if err := k.loadPages(); err != nil {
+		return fmt.Errorf("load definitions: %w", err)
+	}
+	groups := map[string]bool{}
+	for _, d := range k.definitions {
+		groups[d.crd.Spec.Group] = true
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) { // now that all names that are taken are known
+		k.acceptFreedNames(k.ctx, group)
+	}
+	return nil
+}
+
+// loadPages serves the stored definitions. It reads few at a time, because decoded definitions are large. If another server compacts the
+// storage in between, loadPages reads all of them at once. The caller holds the lock.
+func (k *Kinds) loadPages() error {
+	page := apistorage.Everything
 	page.Limit = 16
 	for {
 		list := &apiextensions.CustomResourceDefinitionList{}
-		if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: page}, list); err != nil {
-			return fmt.Errorf("load definitions: %w", err)
+		err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: page}, list)
+		switch {
+		case apierrors.IsResourceExpired(err) && page.Continue != "":
+			page.Continue, page.Limit = "", 0
+			continue
+		case err != nil:
+			return err
 		}
 		for i := range list.Items {
 			k.loadOne(&list.Items[i])
@@ -190,5 +214,5 @@ func (k *Kinds) loadOne(crd *apiextensions.CustomResourceDefinition) {
 	if err != nil {
 		klog.FromContext(k.ctx).Error(err, "A stored definition cannot be served", "definition", crd.Name)
 	}
-	c.commit(k.ctx, crd)
+	c.record(crd)
 }

@@ -253,6 +253,30 @@ func TestAlreadyDefined(t *testing.T) {
 	}
 }
 
+// TestRestartWithConflict: a definition that did not get its names does not get them because it is the first one that the next server
+// reads. The server reads more definitions than it lists at once.
+func TestRestartWithConflict(t *testing.T) {
+	backend := memory.New(memory.Options{})
+	s := newServerOn(t, backend, &resource.Catalog{})
+	s.define(minimal)
+	refused := s.define(strings.Replace(renamed("accessories", "Accessory"), "kind: Accessory,", "kind: Widget,", 1))
+	const n = 40
+	for i := range n {
+		s.define(renamed(fmt.Sprintf("gadgets%ds", i), fmt.Sprint("Gadget", i)))
+	}
+	s.kinds.Close()
+	s = open(t, backend, &resource.Catalog{})
+	for i := range n {
+		s.want(200, "GET", fmt.Sprintf("/apis/example.com/v1/namespaces/default/gadgets%ds", i), "")
+	}
+	s.want(200, "GET", "/apis/example.com/v1/namespaces/default/widgets", "")
+	s.want(404, "GET", "/apis/example.com/v1/namespaces/default/accessories", "")
+	now := &unstructured.Unstructured{Object: s.want(200, "GET", definitionsPath+"/accessories.example.com", "").object}
+	if got, want := now.GetResourceVersion(), refused.GetResourceVersion(); got != want {
+		t.Errorf("the definition without its names was written: resource version %s, and not %s: %s", got, want, condition(now, "NamesAccepted"))
+	}
+}
+
 func TestNameConflict(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)

@@ -83,7 +83,7 @@ func (c *customKind) compileSchemas(texts map[string]schemaText, before *serving
 		c.schemas.versions[v.Name] = c.versionSchema(t, s)
 	}
 	c.shape = c.newShape()
-	if same && last.types.shape.preserveUnknown == c.shape.preserveUnknown {
+	if same && last.types != nil && last.types.shape.preserveUnknown == c.shape.preserveUnknown {
 		c.schemas.types = last.types
 	} else {
 		c.schemas.types = customTypes(c.shape)

@@ -38,7 +38,11 @@ func schemaTextOf(props *apiextensions.JSONSchemaProps) (schemaText, error) {
 func schemaTextsOf(crd *apiextensions.CustomResourceDefinition) (map[string]schemaText, error) {
 	texts := make(map[string]schemaText, len(crd.Spec.Versions))
 	for _, v := range crd.Spec.Versions {
-		text, err := schemaTextOf(schemaIn(crd, v.Name))
+		props, err := schemaIn(crd, v.Name)
+		if err != nil {
+			return nil, err
+		}
+		text, err := schemaTextOf(props)
 		if err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
 		}
@@ -48,12 +52,12 @@ func schemaTextsOf(crd *apiextensions.CustomResourceDefinition) (map[string]sche
 }
 
 // schemaIn returns the schema of a version, or nil if the version has none.
-func schemaIn(crd *apiextensions.CustomResourceDefinition, version string) *apiextensions.JSONSchemaProps {
+func schemaIn(crd *apiextensions.CustomResourceDefinition, version string) (*apiextensions.JSONSchemaProps, error) {
 	validation, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil || validation == nil {
-		return nil
+		return nil, err
 	}
-	return validation.OpenAPIV3Schema
+	return validation.OpenAPIV3Schema, nil
 }
 
 // external returns the schema in version v1, or nil.

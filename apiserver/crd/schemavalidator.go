@@ -27,9 +27,10 @@ type schemaValidator struct {
 
 	mu sync.Mutex
 	// rare is kube-openapi's validator until the next collection of garbage. often is the same validator for good: values that only
-	// kube-openapi can validate need it each time.
+	// kube-openapi can validate need it each time, and the second validator that is made is not the last one.
 	rare  weak.Pointer[upstreamValidator]
 	often *upstreamValidator
+	again bool
 }
 
 // upstreamValidator is a validator of kube-openapi.
@@ -68,9 +69,10 @@ func (s *schemaValidator) upstream() (*upstreamValidator, error) {
 	}
 	made := &upstreamValidator{v}
 	s.rare = weak.Make(made)
-	if s.compiled.hasUncertain() {
+	if s.again || s.compiled.hasUncertain() {
 		s.often = made
 	}
+	s.again = true
 	return made, nil
 }
 
@@ -216,7 +218,8 @@ func (c *compiledSchema) hasUncertain() bool {
 		return false
 	}
 	uncertain := func(inner *compiledSchema) bool { return inner.hasUncertain() }
-	return c.uncertain || c.numbers.uncertain || c.items.hasUncertain() || c.additional.hasUncertain() ||
+	numeric := c.untyped || c.types.integer || c.types.number
+	return c.uncertain || c.numbers.uncertain && numeric || c.items.hasUncertain() || c.additional.hasUncertain() ||
 		slices.ContainsFunc(slices.Collect(maps.Values(c.properties)), uncertain) ||
 		slices.ContainsFunc(c.allOf, uncertain) || slices.ContainsFunc(c.anyOf, uncertain)
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/munnerz/goautoneg"
 	handlerv2 "k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
-
-	"flyball.dev/internal/packed"
 )
 
 // document is a document in several encodings, each made on first use.
@@ -73,7 +71,7 @@ func newDocument(formats []format, build func() (rope, error)) *document {
 				if c.err == nil {
 					var body []byte
 					body, c.err = f.fromJSON(c.body.bytes())
-					c.body = rope{packed.Pack(body)}
+					c.body = ropeOf(body)
 				}
 				return c
 			})

@@ -20,7 +20,6 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 
 	"flyball.dev/apiserver/resource"
-	"flyball.dev/internal/packed"
 )
 
 const (
@@ -132,7 +131,7 @@ func (h *handler) newDocuments(snapshot *resource.Snapshot) *documents {
 }
 
 // packedDocument compresses a document, unless there is an error.
-func packedDocument(text []byte, err error) (rope, error) { return rope{packed.Pack(text)}, err }
+func packedDocument(text []byte, err error) (rope, error) { return ropeOf(text), err }
 
 // addParts adds the parts of the custom resources of a version. It reuses the parts in the last documents.
 func (h *handler) addParts(docs *documents, v *resource.Version) {

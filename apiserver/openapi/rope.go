@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"flyball.dev/internal/packed"
 )
@@ -11,6 +12,17 @@ import (
 // rope is a document as compressed texts that follow one another. The document of version 2 of hundreds of custom resources has tens of
 // megabytes. Its rope shares the texts of their parts, and a reader has one text at a time.
 type rope []packed.Text
+
+// textSize is the size of the texts that a document is cut into.
+const textSize = 128 << 10
+
+// ropeOf returns the rope of a document.
+func ropeOf(document []byte) (r rope) {
+	for text := range slices.Chunk(document, textSize) {
+		r = append(r, packed.Pack(text))
+	}
+	return r
+}
 
 func (r rope) size() (n int64) {
 	for _, text := range r {
@@ -30,24 +42,27 @@ func (r rope) bytes() []byte {
 
 // ropeReader reads a rope.
 type ropeReader struct {
-	rope  rope
-	at    int64
-	next  int    // the text after current
-	start int64  // of current in the document
-	text  []byte // current
+	rope       rope
+	at         int64
+	next       int   // the text after the current one
+	start, end int64 // of the current text in the document
+	text       []byte
 }
 
 // Read implements [io.Reader].
 func (r *ropeReader) Read(out []byte) (int, error) {
 	if r.at < r.start {
-		r.next, r.start, r.text = 0, 0, nil
+		r.next, r.start, r.end, r.text = 0, 0, 0, nil
 	}
-	for r.at >= r.start+int64(len(r.text)) {
+	for r.at >= r.end {
 		if r.next == len(r.rope) {
 			return 0, io.EOF
 		}
-		r.start += int64(len(r.text))
-		r.text, r.next = r.rope[r.next].Unpack(), r.next+1
+		r.start, r.end, r.text = r.end, r.end+int64(r.rope[r.next].Size()), nil
+		r.next++
+	}
+	if r.text == nil {
+		r.text = r.rope[r.next-1].Unpack()
 	}
 	n := copy(out, r.text[r.at-r.start:])
 	r.at += int64(n)
@@ -81,7 +96,7 @@ func (w *ropeWriter) writeText(t packed.Text) { w.rope = append(w.finish(), t) }
 // finish returns the rope.
 func (w *ropeWriter) finish() rope {
 	if w.Len() > 0 {
-		w.rope = append(w.rope, packed.Pack(w.Bytes()))
+		w.rope = append(w.rope, ropeOf(w.Bytes())...)
 		w.Reset()
 	}
 	return w.rope

@@ -17,6 +17,9 @@ func TestRope(t *testing.T) {
 	var want []byte
 	for i := range 20 {
 		text := strings.Repeat("x", i*i) + "y"
+		if i == 10 {
+			text = strings.Repeat("long", textSize) // more than one text
+		}
 		want = append(want, text...)
 		if i%3 == 0 {
 			w.writeText(packed.Pack([]byte(text)))

@@ -9,8 +9,8 @@ import (
 	"flyball.dev/storage/memory/internal/dictionary"
 )
 
-// entry is a record with its content. An idle entry has no cached values, and its value may be compressed. To readers,
-// an idle entry differs only in the time that Value takes.
+// entry is a record with its content. An idle entry has no cached values, and its value may be compressed, as the large value of a retired
+// entry may be. To readers, these entries differ only in the time that Value takes.
 type entry struct {
 	storage.Record
 
