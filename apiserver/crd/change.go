@@ -174,6 +174,8 @@ func freesNames(crd *apiextensions.CustomResourceDefinition, taken names) bool {
 var errUnchanged = errors.New("no names are free")
 
 // acceptNames accepts free names for a definition that wants them. The caller holds the lock.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/controller/status.NamingConditionController.sync
 func (k *Kinds) acceptNames(ctx context.Context, d *definition) error {
 	if !freesNames(d.crd, k.taken(d.crd.Spec.Group)) {
 		return errUnchanged

@@ -167,6 +167,8 @@ func (k *Kinds) forked(name string) *serving {
 }
 
 // load serves the stored definitions.
+//
+//upstream:none In apiextensions-apiserver, an informer lists the definitions.
 func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,6 +188,8 @@ func (k *Kinds) load() error {
 
 // loadPages serves the stored definitions. It reads few at a time, because decoded definitions are large. If another server compacts the
 // storage in between, loadPages reads all of them at once. The caller holds the lock.
+//
+//upstream:none In apiextensions-apiserver, an informer lists the definitions.
 func (k *Kinds) loadPages() error {
 	page := apistorage.Everything
 	page.Limit = 16

@@ -35,6 +35,8 @@ func schemaTextOf(props *apiextensions.JSONSchemaProps) (schemaText, error) {
 }
 
 // schemaTextsOf returns the texts of the schemas of a definition by version.
+//
+//upstream:none apiextensions-apiserver keeps the trees.
 func schemaTextsOf(crd *apiextensions.CustomResourceDefinition) (map[string]schemaText, error) {
 	texts := make(map[string]schemaText, len(crd.Spec.Versions))
 	for _, v := range crd.Spec.Versions {
@@ -80,6 +82,8 @@ func (t schemaText) internal() (*apiextensions.JSONSchemaProps, error) {
 }
 
 // structural returns the structural schema without what only documents have, or nil.
+//
+//upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func (t schemaText) structural() (*structural.Structural, error) {
 	props, err := t.internal()
 	if props == nil || err != nil {

@@ -50,6 +50,8 @@ func newSchemaValidator(props func() (*apiextensions.JSONSchemaProps, error)) (*
 }
 
 // upstream returns kube-openapi's validator.
+//
+//upstream:none apiextensions-apiserver keeps the validator.
 func (s *schemaValidator) upstream() (*upstreamValidator, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
