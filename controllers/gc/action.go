@@ -87,6 +87,8 @@ func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 		return action{}
 	case v.unverified:
 		return action{node: v.node(), verify: true}
+	case slices.ContainsFunc(v.rest().owners, g.orphansDependents):
+		return action{node: v.node(), orphans: []orphan{orphanFrom(v, g.orphansDependents)}}
 	case v.isOrphaningDependents():
 		return g.orphanDependents(v)
 	case v.isDeletingDependents():
@@ -113,14 +115,28 @@ func (g *graph) dependentsOf(v *vertex) iter.Seq[*vertex] {
 func (g *graph) orphanDependents(v *vertex) action {
 	a := action{node: v.node()}
 	for dependent := range g.dependentsOf(v) {
-		d := dependent.node()
-		rest := without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == a.node.uid })
-		a.orphans = append(a.orphans, orphan{d, patch{ownerReferences: rest}})
+		a.orphans = append(a.orphans, orphanFrom(dependent, func(ref *metav1.OwnerReference) bool { return ref.UID == a.node.uid }))
 	}
 	if len(a.orphans) == 0 {
 		a.patch, a.removesFinalizer = removeFinalizer(&a.node, metav1.FinalizerOrphanDependents), true
 	}
 	return a
+}
+
+// orphanFrom returns a dependent with the patch that removes its references to owners.
+func orphanFrom(v *vertex, owner func(*metav1.OwnerReference) bool) orphan {
+	d := v.node()
+	return orphan{d, patch{ownerReferences: without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return owner(&ref) })}}
+}
+
+// orphansDependents reports whether the owner of a reference was deleted with the finalizer orphan, before its dependents
+// were orphaned. Somebody may have removed the finalizer, or deleted the owner once more with the policy Background. As in
+// Kubernetes, the dependents are orphaned nevertheless.
+//
+//upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToOrphanWorker
+func (g *graph) orphansDependents(ref *metav1.OwnerReference) bool {
+	t := g.tombstone(ref.UID)
+	return t != nil && t.lastKnown != nil && t.lastKnown.isOrphaningDependents()
 }
 
 // processDeletingDependents returns the action for an owner in foreground deletion. It deletes the dependents that block

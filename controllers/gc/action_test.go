@@ -215,6 +215,11 @@ func TestNextAction(t *testing.T) {
 			want:  summary{Orphans: []string{"x", "y"}}},
 		{name: "has no dependents left to orphan", of: "a", nodes: []*node{newTestNode("a", deleting(orphan, "f"))},
 			want: summary{Finalizers: []string{"f"}}},
+		{name: "owner deleted before it orphaned its dependents", nodes: []*node{newTestNode("a", deleting(orphan)), newTestNode("x", ownedBy("a", "b"))},
+			onlyReported: []types.UID{"a"}, of: "x", want: summary{Orphans: []string{"x"}}},
+		{name: "owner deleted before it orphaned its dependents, of which one is being deleted", of: "x",
+			nodes:        []*node{newTestNode("a", deleting(orphan)), newTestNode("x", blockingOn("a"), deleting("f"))},
+			onlyReported: []types.UID{"a"}, want: summary{Orphans: []string{"x"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGraph()

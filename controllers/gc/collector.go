@@ -260,7 +260,7 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 	}
 	switch {
 	case len(a.orphans) > 0:
-		c.enqueue([]types.UID{uid}) // to remove the finalizer
+		c.enqueue([]types.UID{uid}) // to remove the finalizer, or to look at the other owners
 		return reconcile.Result{}, nil
 	case a.patch != nil:
 		return reconcile.Result{}, c.patch(ctx, &a.node, a.patch)

@@ -166,6 +166,9 @@ func (g *plainGraph) nextAction(uid types.UID, found ownerStates) action {
 		return action{}
 	case n.unverified:
 		return action{node: *n, verify: true}
+	case slices.ContainsFunc(n.ownerReferences, g.orphansDependents):
+		rest := without(n.ownerReferences, g.orphansDependents)
+		return action{node: *n, orphans: []orphan{{*n, patch{ownerReferences: rest}}}}
 	case n.isOrphaningDependents():
 		return g.orphanDependents(n)
 	case n.isDeletingDependents():
@@ -187,6 +190,11 @@ func (g *plainGraph) orphanDependents(n *node) action {
 		a.patch, a.removesFinalizer = removeFinalizer(n, metav1.FinalizerOrphanDependents), true
 	}
 	return a
+}
+
+func (g *plainGraph) orphansDependents(ref metav1.OwnerReference) bool {
+	owner := g.tombstones[ref.UID]
+	return owner != nil && owner.lastKnown != nil && owner.lastKnown.isOrphaningDependents()
 }
 
 func (g *plainGraph) processDeletingDependents(n *node) action {

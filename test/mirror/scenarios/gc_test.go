@@ -38,8 +38,8 @@ import (
 // No reference has an unserved version of a served kind. Kubernetes keeps such a dependent for ever. Ours looks for the owner in
 // another version, since all versions have the same objects.
 //
-// In one of some hundred scenarios Kubernetes leaves out the event about an owner in another namespace, when another reference to the
-// same UID is right but in a version that its informers do not watch. Ours records the event.
+// In one of some hundred scenarios Kubernetes leaves out the event about an owner in another namespace, because an earlier reference of
+// the dependent, or another one to the same UID, has a version that its informers do not watch. Ours records the event.
 func TestGarbageCollection(t *testing.T) {
 	comparison{
 		name:      "garbage-collector-controller",
