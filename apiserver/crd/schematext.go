@@ -81,7 +81,7 @@ func (t schemaText) internal() (*apiextensions.JSONSchemaProps, error) {
 	return out, v1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil)
 }
 
-// structural returns the structural schema without what only documents have, or nil.
+// structural returns the structural schema without the parts that only documents need, or nil.
 //
 //upstream:k8s.io/apiextensions-apiserver/pkg/apiserver.crdHandler.getOrCreateServingInfoFor
 func (t schemaText) structural() (*structural.Structural, error) {

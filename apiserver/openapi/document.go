@@ -60,7 +60,7 @@ func newDocument(formats []format, build func() (rope, error)) *document {
 		body, err := build()
 		sum := sha512.New()
 		for _, text := range body {
-			sum.Write(text.Unpack()) // a hash fails never
+			sum.Write(text.Unpack()) // a hash never fails
 		}
 		return encoded{body, strings.ToUpper(hex.EncodeToString(sum.Sum(nil))), time.Now(), err}
 	})

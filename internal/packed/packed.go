@@ -33,7 +33,7 @@ func Pack(text []byte) Text {
 	w := writers.Get().(*flate.Writer)
 	defer writers.Put(w)
 	w.Reset(&out)
-	w.Write(text) // a buffer fails never
+	w.Write(text) // a buffer never fails
 	w.Close()
 	return Text(out.String())
 }
