@@ -82,14 +82,16 @@ func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.find(uid)
-	switch {
-	case v == nil:
+	if v == nil {
 		return action{}
+	}
+	v.orphans = v.orphans && g.dependents[v.id] != nil
+	switch {
 	case v.unverified:
 		return action{node: v.node(), verify: true}
-	case slices.ContainsFunc(v.rest().owners, g.orphansDependents):
-		return action{node: v.node(), orphans: []orphan{orphanFrom(v, g.orphansDependents)}}
-	case v.isOrphaningDependents():
+	case slices.ContainsFunc(v.rest().owners, v.isLeftBehind(g)):
+		return action{node: v.node(), orphans: []orphan{v.without(v.isLeftBehind(g))}}
+	case v.orphans, v.isOrphaningDependents():
 		return g.orphanDependents(v)
 	case v.isDeletingDependents():
 		return g.processDeletingDependents(v)
@@ -115,7 +117,7 @@ func (g *graph) dependentsOf(v *vertex) iter.Seq[*vertex] {
 func (g *graph) orphanDependents(v *vertex) action {
 	a := action{node: v.node()}
 	for dependent := range g.dependentsOf(v) {
-		a.orphans = append(a.orphans, orphanFrom(dependent, func(ref *metav1.OwnerReference) bool { return ref.UID == a.node.uid }))
+		a.orphans = append(a.orphans, dependent.without(func(ref *metav1.OwnerReference) bool { return ref.UID == a.node.uid }))
 	}
 	if len(a.orphans) == 0 {
 		a.patch, a.removesFinalizer = removeFinalizer(&a.node, metav1.FinalizerOrphanDependents), true
@@ -123,20 +125,25 @@ func (g *graph) orphanDependents(v *vertex) action {
 	return a
 }
 
-// orphanFrom returns a dependent with the patch that removes its references to owners.
-func orphanFrom(v *vertex, owner func(*metav1.OwnerReference) bool) orphan {
-	d := v.node()
-	return orphan{d, patch{ownerReferences: without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return owner(&ref) })}}
+// without returns an object with the patch that removes its references to some owners.
+func (v *vertex) without(isOwner func(*metav1.OwnerReference) bool) orphan {
+	n := v.node()
+	return orphan{n, patch{ownerReferences: without(n.ownerReferences, func(ref metav1.OwnerReference) bool { return isOwner(&ref) })}}
 }
 
-// orphansDependents reports whether the owner of a reference was deleted with the finalizer orphan, before its dependents
-// were orphaned. Somebody may have removed the finalizer, or deleted the owner once more with the policy Background. As in
-// Kubernetes, the dependents are orphaned nevertheless.
+// isLeftBehind returns a function that reports whether the owner of a reference was deleted before it orphaned v. Somebody may have
+// removed the finalizer orphan, or deleted the owner again with the policy Background. As in Kubernetes, v is orphaned nevertheless.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToOrphanWorker
-func (g *graph) orphansDependents(ref *metav1.OwnerReference) bool {
-	t := g.tombstone(ref.UID)
-	return t != nil && t.lastKnown != nil && t.lastKnown.isOrphaningDependents()
+func (v *vertex) isLeftBehind(g *graph) func(*metav1.OwnerReference) bool {
+	return func(ref *metav1.OwnerReference) bool {
+		owner := g.tombstone(ref.UID)
+		if owner == nil {
+			return false
+		}
+		_, ok := owner.orphans[v]
+		return ok
+	}
 }
 
 // processDeletingDependents returns the action for an owner in foreground deletion. It deletes the dependents that block

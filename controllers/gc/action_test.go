@@ -114,6 +114,8 @@ func TestNextAction(t *testing.T) {
 		nodes        []*node
 		deleted      []types.UID // deletion delivered, and confirmed by a live read
 		onlyReported []types.UID // deletion delivered
+		later        []*node     // after the deletions
+		orphaned     []types.UID
 		found        map[string]ownerState
 		unverified   bool
 		of           types.UID
@@ -217,7 +219,16 @@ func TestNextAction(t *testing.T) {
 			want: summary{Finalizers: []string{"f"}}},
 		{name: "owner deleted before it orphaned its dependents", nodes: []*node{newTestNode("a", deleting(orphan)), newTestNode("x", ownedBy("a", "b"))},
 			onlyReported: []types.UID{"a"}, of: "x", want: summary{Orphans: []string{"x"}}},
-		{name: "owner deleted before it orphaned its dependents, of which one is being deleted", of: "x",
+		{name: "orphans its dependents, though its finalizer was removed", of: "a",
+			nodes: []*node{newTestNode("x", ownedBy("a")), newTestNode("a", deleting(orphan, "f")), newTestNode("a", deleting("f"))},
+			want:  summary{Orphans: []string{"x"}}},
+		{name: "owner deleted before it orphaned its dependents, but this one came later",
+			nodes:        []*node{newTestNode("a", deleting(orphan)), newTestNode("y", ownedBy("a"))},
+			onlyReported: []types.UID{"a"}, later: []*node{newTestNode("x", ownedBy("a"))}, of: "x", want: summary{Lookup: []string{"a"}}},
+		{name: "owner deleted before it orphaned its dependents, but the reference cannot be removed", of: "x",
+			nodes:        []*node{newTestNode("a", deleting(orphan)), newTestNode("x", ownedBy("a"))},
+			onlyReported: []types.UID{"a"}, orphaned: []types.UID{"x"}, want: summary{Lookup: []string{"a"}}},
+		{name: "owner deleted before it orphaned its dependents, and this one is being deleted", of: "x",
 			nodes:        []*node{newTestNode("a", deleting(orphan)), newTestNode("x", blockingOn("a"), deleting("f"))},
 			onlyReported: []types.UID{"a"}, want: summary{Orphans: []string{"x"}}},
 	} {
@@ -228,6 +239,12 @@ func TestNextAction(t *testing.T) {
 			}
 			for _, uid := range slices.Concat(tt.deleted, tt.onlyReported) {
 				g.remove(uid)
+			}
+			for _, o := range tt.later {
+				g.update(o)
+			}
+			for _, uid := range tt.orphaned {
+				g.orphaned(uid)
 			}
 			for _, uid := range tt.deleted {
 				g.confirmAbsent(ref(string(uid)), "ns")

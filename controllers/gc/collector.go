@@ -254,7 +254,11 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 	}
 	c.enqueue(a.enqueue)
 	for _, r := range a.orphans {
-		if err := c.patch(ctx, &r.dependent, &r.patch); err != nil {
+		err := c.patch(ctx, &r.dependent, &r.patch)
+		if err == nil || isRefused(err) {
+			c.graph.orphaned(r.dependent.uid)
+		}
+		if err != nil {
 			return reconcile.Result{}, err
 		}
 	}

@@ -61,6 +61,20 @@ type tombstone struct {
 	lastKnown *vertex // nil if it was never in the graph
 	// confirmedAbsent is set if a live read did not find it either.
 	confirmedAbsent bool
+	// orphans are the dependents that it did not orphan before it was deleted.
+	orphans map[*vertex]struct{}
+}
+
+// newTombstone returns the tombstone of a deleted owner, which may be nil.
+func newTombstone(v *vertex, o *owned) *tombstone {
+	t := &tombstone{lastKnown: v}
+	if v != nil && v.orphans {
+		t.orphans = map[*vertex]struct{}{}
+		for d := range o.dependents.all() {
+			t.orphans[d] = struct{}{}
+		}
+	}
+	return t
 }
 
 func newGraph() *graph {
@@ -96,6 +110,7 @@ func (g *graph) updateLocked(n *node) []types.UID {
 	}
 	old := *v
 	g.set(v, n)
+	v.orphans = v.orphans || v.isOrphaningDependents()
 	delete(g.tombstones, key)
 
 	g.addDependentToOwners(v)
@@ -117,7 +132,7 @@ func (g *graph) updateLocked(n *node) []types.UID {
 			affected.addDependents(g.dependents[key]) // they are deleted while their owner waits
 		}
 		// As in Kubernetes, the removal of a reference is no reason to look at the owners: it deletes nothing.
-		if isNew && len(v.rest().owners) > 0 || addsReference(&old, v) || v.isDeletingDependents() || v.isOrphaningDependents() {
+		if isNew && len(v.rest().owners) > 0 || addsReference(&old, v) || v.isDeletingDependents() || v.orphans {
 			affected.add(n.uid)
 		}
 		g.addWaitingOwners(&affected, v)
@@ -136,7 +151,7 @@ func (g *graph) remove(uid types.UID) []types.UID {
 	v := g.vertices[key]
 	if o := g.dependents[key]; o != nil {
 		if g.tombstones[key] == nil {
-			g.tombstones[key] = &tombstone{lastKnown: v}
+			g.tombstones[key] = newTombstone(v, o)
 		}
 		affected.addDependents(o)
 	}
@@ -182,6 +197,22 @@ func (g *graph) confirmAbsent(ref metav1.OwnerReference, namespace string) {
 	defer g.mu.Unlock()
 	if t := g.tombstone(ref.UID); t != nil && t.lastKnown != nil && t.lastKnown.isReferredToBy(&ref, namespace) {
 		t.confirmedAbsent = true
+	}
+}
+
+// orphaned records that a write has removed the references of an object to deleted owners, or that no write can. If a reference is
+// still there, the object is deleted like any other without owners.
+func (g *graph) orphaned(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.find(uid)
+	if v == nil {
+		return
+	}
+	for _, ref := range v.rest().owners {
+		if t := g.tombstone(ref.UID); t != nil {
+			delete(t.orphans, v)
+		}
 	}
 }
 

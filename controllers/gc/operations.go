@@ -41,6 +41,11 @@ func isStale(err error) bool {
 	return (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !isUnserved(err)
 }
 
+// isRefused reports whether the server will not do a write.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsMethodNotSupported(err)
+}
+
 // getOwnerState determines the state of an owner of n by a live read.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.isDangling

@@ -20,15 +20,17 @@ type plainGraph struct {
 	uidToNode  map[types.UID]*node
 	dependents map[types.UID]map[types.UID]*node
 	tombstones map[types.UID]*plainTombstone
+	orphaning  map[types.UID]bool
 }
 
 type plainTombstone struct {
 	lastKnown       *node
 	confirmedAbsent bool
+	orphans         map[types.UID]bool
 }
 
 func newPlainGraph() *plainGraph {
-	return &plainGraph{map[types.UID]*node{}, map[types.UID]map[types.UID]*node{}, map[types.UID]*plainTombstone{}}
+	return &plainGraph{map[types.UID]*node{}, map[types.UID]map[types.UID]*node{}, map[types.UID]*plainTombstone{}, map[types.UID]bool{}}
 }
 
 func (n *node) plainlyReferredToBy(ref metav1.OwnerReference, namespace string) bool {
@@ -52,6 +54,7 @@ func (g *plainGraph) update(n *node) []types.UID {
 		return nil
 	}
 	g.uidToNode[n.uid] = n
+	g.orphaning[n.uid] = g.orphaning[n.uid] || n.isOrphaningDependents()
 	delete(g.tombstones, n.uid)
 
 	g.addDependentToOwners(n)
@@ -73,7 +76,7 @@ func (g *plainGraph) update(n *node) []types.UID {
 		isAdded := func(ref metav1.OwnerReference) bool {
 			return old == nil || !slices.ContainsFunc(old.ownerReferences, func(was metav1.OwnerReference) bool { return sameReference(was, ref) })
 		}
-		if slices.ContainsFunc(n.ownerReferences, isAdded) || n.isDeletingDependents() || n.isOrphaningDependents() {
+		if slices.ContainsFunc(n.ownerReferences, isAdded) || n.isDeletingDependents() || g.orphaning[n.uid] {
 			affected.add(n.uid)
 		}
 		affected.addAll(g.waitingOwners(n))
@@ -86,12 +89,20 @@ func (g *plainGraph) remove(uid types.UID) []types.UID {
 	n := g.uidToNode[uid]
 	if len(g.dependents[uid]) > 0 {
 		if g.tombstones[uid] == nil {
-			g.tombstones[uid] = &plainTombstone{lastKnown: n}
+			t := &plainTombstone{lastKnown: n, orphans: map[types.UID]bool{}}
+			for dependent := range g.dependents[uid] {
+				t.orphans[dependent] = g.orphaning[uid]
+			}
+			g.tombstones[uid] = t
 		}
 		affected.addAll(slices.Collect(maps.Keys(g.dependents[uid])))
 	}
 	if n != nil {
 		delete(g.uidToNode, uid)
+		delete(g.orphaning, uid)
+		for _, t := range g.tombstones {
+			delete(t.orphans, uid)
+		}
 		g.removeDependentFromOwners(n, nil)
 		affected.addAll(g.waitingOwners(n))
 	}
@@ -161,15 +172,21 @@ func plainlyChanges(old, n *node) bool {
 
 func (g *plainGraph) nextAction(uid types.UID, found ownerStates) action {
 	n := g.uidToNode[uid]
-	switch {
-	case n == nil:
+	if n == nil {
 		return action{}
+	}
+	if len(g.dependents[uid]) == 0 {
+		delete(g.orphaning, uid)
+	}
+	isLeftBehind := func(ref metav1.OwnerReference) bool {
+		return g.tombstones[ref.UID] != nil && g.tombstones[ref.UID].orphans[uid]
+	}
+	switch {
 	case n.unverified:
 		return action{node: *n, verify: true}
-	case slices.ContainsFunc(n.ownerReferences, g.orphansDependents):
-		rest := without(n.ownerReferences, g.orphansDependents)
-		return action{node: *n, orphans: []orphan{{*n, patch{ownerReferences: rest}}}}
-	case n.isOrphaningDependents():
+	case slices.ContainsFunc(n.ownerReferences, isLeftBehind):
+		return action{node: *n, orphans: []orphan{{*n, patch{ownerReferences: without(n.ownerReferences, isLeftBehind)}}}}
+	case g.orphaning[uid], n.isOrphaningDependents():
 		return g.orphanDependents(n)
 	case n.isDeletingDependents():
 		return g.processDeletingDependents(n)
@@ -192,9 +209,10 @@ func (g *plainGraph) orphanDependents(n *node) action {
 	return a
 }
 
-func (g *plainGraph) orphansDependents(ref metav1.OwnerReference) bool {
-	owner := g.tombstones[ref.UID]
-	return owner != nil && owner.lastKnown != nil && owner.lastKnown.isOrphaningDependents()
+func (g *plainGraph) orphaned(uid types.UID) {
+	for _, t := range g.tombstones {
+		delete(t.orphans, uid)
+	}
 }
 
 func (g *plainGraph) processDeletingDependents(n *node) action {
@@ -367,7 +385,7 @@ func TestGraphAgainstModel(t *testing.T) {
 		for step := range 400 {
 			n := randomNode(r, uids)
 			var got, want any
-			switch r.IntN(12) {
+			switch r.IntN(13) {
 			case 0, 1, 2, 3:
 				copied := *n
 				got, want = sortedUIDs(g.update(n)), sortedUIDs(model.update(&copied))
@@ -384,6 +402,9 @@ func TestGraphAgainstModel(t *testing.T) {
 					model.markUnverified(n.kind.GroupKind())
 				}
 				got, want = sortedUIDs(g.unverified(n.kind.GroupKind())), sortedUIDs(model.unverified(n.kind.GroupKind()))
+			case 7:
+				g.orphaned(n.uid)
+				model.orphaned(n.uid)
 			default:
 				found := ownerStates{}
 				if stored := model.uidToNode[n.uid]; stored != nil {

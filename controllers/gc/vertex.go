@@ -85,6 +85,8 @@ type vertex struct {
 	more     *more // nil for none
 	// beingDeleted and unverified are the fields of node.
 	beingDeleted, unverified bool
+	// orphans is set from the deletion with the finalizer orphan until the dependents are orphaned, also if somebody removes the finalizer.
+	orphans bool
 }
 
 // more has the fields that few objects have. It is immutable.
