@@ -127,29 +127,6 @@ func TestActs(t *testing.T) {
 			t.Errorf("%v: %d %s", c, code, body)
 		}
 	}
-	s.audited(t, map[string]string{
-		"Paused": "default/shop", "Resumed": "default/shop", "ReconcileRequested": "default/shop", "BackoffDropped": "default/shop",
-		"LogLevelChanged": "up to level 3",
-	})
-}
-
-// audited checks the events of acts, which are written when the manager stops at the latest.
-func (s *shop) audited(t *testing.T, want map[string]string) {
-	t.Helper()
-	s.stop()
-	var events corev1.EventList
-	if err := s.client.List(t.Context(), &events); err != nil {
-		t.Fatal(err)
-	}
-	for reason, note := range want {
-		found := false
-		for _, e := range events.Items {
-			found = found || e.Reason == reason && strings.Contains(e.Message, note) && strings.Contains(e.Message, "the holder of the console's token")
-		}
-		if !found {
-			t.Errorf("there is no event %s about %s", reason, note)
-		}
-	}
 }
 
 // TestForms acts by the form of a page, as a browser does, and with the form of another start of the console.

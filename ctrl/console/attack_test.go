@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,6 +92,57 @@ func TestNames(t *testing.T) {
 	for _, path := range []string{"controller?name=" + name, "object?kind=" + name + "&name=" + name} {
 		if page := s.request(t, "GET", "/console/"+path, nil, nil).Body.String(); strings.Count(page, "<script") != 1 {
 			t.Errorf("%s: %s", path, page)
+		}
+	}
+}
+
+// TestHostileObjects shows objects with markup in their annotations, data, conditions and events, and writes of them.
+func TestHostileObjects(t *testing.T) {
+	s := open(t, shopOptions{})
+	ctx, own := t.Context(), s.mgr.GetClient()
+	w := s.console.recorder.AddController(fakeControls{name: "writer"}).NewWorker()
+	run := w.Begin(types.NamespacedName{Namespace: "default", Name: "hostile"}, nil, cause.Causes{}, 0, time.Now())
+	recorded := context.WithValue(ctx, observe.RunKey{}, run)
+	meta := func() metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "default", Name: "hostile", Annotations: map[string]string{"note": evil}}
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: meta(), Data: map[string]string{"motto": "quality"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta(), Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	if err := errors.Join(own.Create(recorded, cm), own.Create(recorded, claim)); err != nil {
+		t.Fatal(err)
+	}
+	s.idle(t)
+	cm.Data["file"], cm.Annotations["note"] = evil, evil+evil
+	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: evil, Status: corev1.ConditionTrue, Reason: evil, Message: evil}}
+	about := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "hostile.1"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "hostile"},
+		Type:           corev1.EventTypeWarning, Reason: evil, Message: evil, Source: corev1.EventSource{Component: evil},
+	}
+	if err := errors.Join(own.Update(recorded, cm), own.Status().Update(recorded, claim), s.client.Create(ctx, about)); err != nil {
+		t.Fatal(err)
+	}
+	w.End(run, observe.Outcome{Result: "success"}, false)
+	s.idle(t)
+	for path, n := range map[string]int{ // how often the text is there
+		"object?kind=ConfigMap&name=default/hostile":                          8,
+		"object?kind=PersistentVolumeClaim&name=default/hostile":              6,
+		fmt.Sprint("reconcile?id=", run.ID):                                   6,
+		"key?controller=site&request=" + "default/hostile":                    6,
+		"controller?name=site":                                                0,
+		"owners":                                                              0,
+		fmt.Sprint("chain?reconcile=", run.ID):                                0,
+		"key?controller=writer&request=" + url.QueryEscape("default/hostile"): 6,
+	} {
+		page := s.get(t, "/console/"+path)
+		if scripts := strings.Count(page, "<script"); scripts != 1 || strings.Contains(page, `href="javascript:`) {
+			t.Errorf("%s has %d scripts:\n%s", path, scripts, page)
+		}
+		if got := strings.Count(page, "alert(1)"); got < n {
+			t.Errorf("%s shows the text %d times, not %d:\n%s", path, got, n, page)
 		}
 	}
 }
