@@ -68,6 +68,9 @@ func TestTopAndWhy(t *testing.T) {
 		{"top --console ftp://x", "as the operator prints it"},
 		{"top --console http://127.0.0.1:1/console/", "does not answer"},
 		{"top -o yaml", "unknown output format"},
+		{"top --interval 0s", "--interval must be greater than zero"},
+		{"why namespace/default --limit 0", "--limit must be greater than zero"},
+		{"why namespace/default --namespace=", "must not be empty"},
 	} {
 		if out, err := run(strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\n%s", c.args, err, out)
@@ -89,8 +92,9 @@ func TestConsoleTexts(t *testing.T) {
 	answers := map[string]any{
 		"now": console.Now{Controllers: []console.Controller{
 			{Name: evil, Kind: "Thing", Stopped: true, Started: true, Active: []console.Reconcile{r}}, {Name: "paused", Paused: true},
+			{Name: "held", Started: true, PausedRequests: []string{evil}},
 		}},
-		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 7},
+		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 7, Retries: 1, More: 2},
 		"caches": console.Caches{},
 		"object": console.ObjectPage{Object: &console.Object{Name: evil}, Writes: []console.WrittenBy{{Controller: evil, Request: evil, Write: r.Writes[0]}}},
 	}
@@ -105,7 +109,7 @@ func TestConsoleTexts(t *testing.T) {
 	defer server.Close()
 	t.Setenv(consoleVariable, server.URL+"/console/?token=x")
 	for args, want := range map[string]string{
-		"top": "stopped", "top -o json": `"stopped": true`, "why thing/x": "7 earlier reconciles of the controller are forgotten",
+		"top": "1 request paused", "top -o json": `"stopped": true`, "why thing/x": "and 2 earlier reconciles\n\n7 earlier reconciles of the controller are forgotten",
 		"why thing/x -o json": `"controller"`, "why other/x": "by a", "why other/x -o json": `"writes"`, "why other/absent": "",
 	} {
 		var out bytes.Buffer

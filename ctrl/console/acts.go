@@ -24,6 +24,10 @@ const (
 
 // act serves a request to change something: act is pause, resume, now, forget or level.
 func (c *Console) act(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		c.refuse(w, r, http.StatusBadRequest, "The form cannot be read: "+err.Error())
+		return
+	}
 	if !c.isForm(r) {
 		c.refuse(w, r, http.StatusForbidden, "The form is not of this console, or of an earlier start. Load the page again.")
 		return

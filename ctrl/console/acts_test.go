@@ -116,6 +116,10 @@ func TestActs(t *testing.T) {
 	if !strings.Contains(lines(), "A detail") {
 		t.Errorf("at level 3: %s", lines())
 	}
+	must("act", "level", "level", "10")
+	if page := s.get(t, "/console/"); !strings.Contains(page, `<option value="10" selected>`) {
+		t.Errorf("level 10 is not selected: %s", page)
+	}
 	for _, c := range [][]string{
 		{"act", "pause", "controller", "absent"},
 		{"act", "explode", "controller", "site"},
@@ -126,6 +130,9 @@ func TestActs(t *testing.T) {
 		if code, body := s.act(t, c...); code/100 != 4 {
 			t.Errorf("%v: %d %s", c, code, body)
 		}
+	}
+	if code, body := s.act(t, "act", "pause", "controller", "site", "request", strings.Repeat("x", 100<<10)); code != 400 || !strings.Contains(body, "cannot be read") {
+		t.Errorf("a large form: %d %s", code, body)
 	}
 }
 

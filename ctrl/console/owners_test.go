@@ -302,4 +302,7 @@ func TestWaitingFinalizer(t *testing.T) {
 			t.Errorf("%s: %s", path, page)
 		}
 	}
+	if page := s.get(t, "/console/owners?offset=7"); !strings.Contains(page, "There are no more trees") {
+		t.Errorf("behind the last tree: %s", page)
+	}
 }
