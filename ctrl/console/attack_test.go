@@ -176,25 +176,23 @@ func TestManyRequests(t *testing.T) {
 	if code, body := s.act(t, "act", "pause", "controller", "site"); code != 200 {
 		t.Fatal(body)
 	}
-	var site *observe.Controller
-	for _, c := range s.console.recorder.Controllers() {
-		if c.ControllerName() == "site" {
-			site = c
-		}
-	}
-	const n = 100_000 // one is put aside: the worker waited for it before the pause
+	site := s.controller(t, "site")
+	const n = 100_000 // the worker puts one aside, if it waited for it before the pause
 	for i := range n {
 		if err := site.Now(fmt.Sprint("default/shop-", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for path, want := range map[string]string{
-		"controller?name=site&offset=2000": "default/shop-2001", "controller?name=site&limit=1000": "default/shop-30", "": "<dd>99999</dd>",
+		"controller?name=site&offset=2000": "default/shop-2001", "controller?name=site&limit=1000": "default/shop-30", "": "requests of priority 0",
 	} {
 		page := s.get(t, "/console/"+path)
 		if rows := strings.Count(page, "<li"); !strings.Contains(page, want) || rows > 2*maxRows { // each with its cause
 			t.Errorf("%s has %d rows: %.5000s", path, rows, page)
 		}
+	}
+	if now := s.console.now().Controllers[0]; now.Ready < n-1 {
+		t.Errorf("%d requests are ready", now.Ready)
 	}
 	if key := s.key(t, "site", "default/shop-77777"); key.Queue == nil || key.Queue.State != "ready" {
 		t.Errorf("a request far behind is %+v", key.Queue)
