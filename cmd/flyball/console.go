@@ -324,7 +324,7 @@ func whyWrites(ctx context.Context, out io.Writer, c *consoleClient, kind, name,
 		return printJSON(out, page)
 	}
 	if len(page.Writes) == 0 {
-		terminal.Printf(out, "No recorded reconcile is of %s %s, or wrote it.\n", kind, page.Object.Name)
+		terminal.Printf(out, "No recorded reconcile is of %s %s, or wrote it.\n", page.Object.Kind, page.Object.Name)
 	}
 	for _, w := range page.Writes {
 		terminal.Printf(out, "%s  by %s %s\n", w.Time.Local().Format("15:04:05.000"), w.Controller, w.Request)
