@@ -1,42 +1,54 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/console"
-	"flyball.dev/ctrl/manager"
 )
 
-// TestTopAndWhy looks at the controllers of a control plane in the terminal.
+// TestTopAndWhy looks at the controllers of flyball up --console in the terminal.
 func TestTopAndWhy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "console")
-	url := make(chan string, 1)
-	plane, err := controlplane.Start(context.Background(), controlplane.Options{Console: func() manager.Console {
-		return console.New(console.Options{URLFile: file, OnURL: func(u string) { url <- u }})
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
+	t.Chdir(t.TempDir())
+	t.Setenv(consoleVariable, "")
+	ctx, stop := context.WithCancel(t.Context())
+	ready, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		up := root()
+		up.SetArgs([]string{"up", "--console"})
+		up.SetOut(out)
+		err := up.ExecuteContext(ctx)
+		ended <- errors.Join(err, out.CloseWithError(err))
+	}()
+	defer func() {
+		stop()
+		if err := errors.Join(<-ended, ready.Close()); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(file); !os.IsNotExist(err) {
+		if _, err := os.Stat(console.DefaultURLFile); !os.IsNotExist(err) {
 			t.Errorf("the file with the URL remains: %v", err)
 		}
-	})
-	t.Setenv(consoleVariable, <-url)
+	}()
+	lines := bufio.NewScanner(ready)
+	if !lines.Scan() {
+		t.Fatal("the control plane is not ready: ", lines.Err())
+	}
+	go func() { // until out is closed
+		for lines.Scan() {
+		}
+	}()
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		cmd := root()
@@ -47,6 +59,7 @@ func TestTopAndWhy(t *testing.T) {
 	}
 	// The service account of the namespace default is there when its controller has run.
 	var why string
+	var err error
 	for !strings.Contains(why, "ServiceAccount default/default") && t.Context().Err() == nil {
 		why, err = run("why", "namespace/default")
 	}
