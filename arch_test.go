@@ -140,7 +140,7 @@ client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
 console/always: console internal/observe
-console: client internal/cause internal/httpserver internal/observe manager metrics/server recorder ../internal/objectdiff ../internal/privatefile ../internal/selfsigned
+console: client internal/cause internal/httpserver internal/observe manager metrics/server ../internal/objectdiff ../internal/privatefile ../internal/selfsigned
 controller: internal/observe client config controller/priorityqueue internal/cause internal/development internal/names internal/optional internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source ../internal/inprocess
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil

@@ -115,6 +115,9 @@ On a terminal, it is shown again and again until Ctrl-C.`,
 			if err := checkOutput(output); err != nil {
 				return err
 			}
+			if interval <= 0 {
+				return errors.New("--interval must be greater than zero")
+			}
 			c, err := f.client()
 			if err != nil {
 				return err
@@ -169,7 +172,7 @@ func printTop(out io.Writer, now console.Now) {
 		case !c.Started:
 			state = "not started"
 		case len(c.PausedRequests) > 0:
-			state = fmt.Sprintf("%d requests paused", len(c.PausedRequests)+c.MorePaused)
+			state = counted(len(c.PausedRequests)+c.MorePaused, "request") + " paused"
 		}
 		terminal.Printf(table, "%s\t%d\t%d\t%d/%d\t%.1f\t%s\t%s\t%d\t%s\n", c.Name, c.Ready, c.Waiting, c.Processing, c.Workers,
 			c.Rate, c.P50, c.P99, c.Errors, state)
@@ -181,8 +184,20 @@ func printTop(out io.Writer, now console.Now) {
 		}
 	}
 	if now.Warnings > 0 {
-		terminal.Printf(out, "\n%d warnings: see the console\n", now.Warnings)
+		terminal.Printf(out, "\n%s: see the console\n", counted(now.Warnings, "warning"))
 	}
+}
+
+// counted is a number of things, such as 1 retry or 2 retries.
+func counted(n int, one string) string {
+	stem, isY := strings.CutSuffix(one, "y")
+	switch {
+	case n == 1:
+		return "1 " + one
+	case isY:
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, one)
 }
 
 func causesText(causes []console.Cause) string {
@@ -232,6 +247,9 @@ operator.`,
 			if err := checkOutput(output); err != nil {
 				return err
 			}
+			if limit <= 0 {
+				return errors.New("--limit must be greater than zero")
+			}
 			c, err := f.client()
 			if err != nil {
 				return err
@@ -243,6 +261,7 @@ operator.`,
 	f.add(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the output format: json; by default text")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "the namespace; of an object without one, it does not matter")
+	refuseEmpty(cmd.Flags(), "namespace")
 	cmd.Flags().IntVar(&limit, "limit", 5, "how many reconciles of a controller to show")
 	completeValues(cmd, "output", "json")
 	return cmd
@@ -305,7 +324,7 @@ func whyWrites(ctx context.Context, out io.Writer, c *consoleClient, kind, name,
 		return printJSON(out, page)
 	}
 	if len(page.Writes) == 0 {
-		terminal.Printf(out, "No recorded reconcile is of %s %s, or wrote it.\n", kind, page.Object.Name)
+		terminal.Printf(out, "No recorded reconcile is of %s %s, or wrote it.\n", page.Object.Kind, page.Object.Name)
 	}
 	for _, w := range page.Writes {
 		terminal.Printf(out, "%s  by %s %s\n", w.Time.Local().Format("15:04:05.000"), w.Controller, w.Request)
@@ -326,7 +345,7 @@ func printKey(out io.Writer, key console.Key) {
 		terminal.Printf(out, ": %s since %s", q.State, q.Since.Local().Format("15:04:05.000"))
 	}
 	if key.Retries > 0 {
-		terminal.Printf(out, ", %d retries", key.Retries)
+		terminal.Printf(out, ", %s", counted(key.Retries, "retry"))
 	}
 	fmt.Fprintln(out)
 	for _, r := range key.Reconciles {
@@ -350,7 +369,7 @@ func printKey(out io.Writer, key console.Key) {
 		}
 	}
 	if key.More > 0 {
-		terminal.Printf(out, "\nand %d earlier ones\n", key.More)
+		terminal.Printf(out, "\nand %s\n", counted(key.More, "earlier reconcile"))
 	}
 	if key.Forgotten > 0 {
 		terminal.Printf(out, "\n%d earlier reconciles of the controller are forgotten\n", key.Forgotten)

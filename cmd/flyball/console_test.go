@@ -1,42 +1,54 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/console"
-	"flyball.dev/ctrl/manager"
 )
 
-// TestTopAndWhy looks at the controllers of a control plane in the terminal.
+// TestTopAndWhy looks at the controllers of flyball up --console in the terminal.
 func TestTopAndWhy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "console")
-	url := make(chan string, 1)
-	plane, err := controlplane.Start(context.Background(), controlplane.Options{Console: func() manager.Console {
-		return console.New(console.Options{URLFile: file, OnURL: func(u string) { url <- u }})
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
+	t.Chdir(t.TempDir())
+	t.Setenv(consoleVariable, "")
+	ctx, stop := context.WithCancel(t.Context())
+	ready, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		up := root()
+		up.SetArgs([]string{"up", "--console"})
+		up.SetOut(out)
+		err := up.ExecuteContext(ctx)
+		ended <- errors.Join(err, out.CloseWithError(err))
+	}()
+	defer func() {
+		stop()
+		if err := errors.Join(<-ended, ready.Close()); err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(file); !os.IsNotExist(err) {
+		if _, err := os.Stat(console.DefaultURLFile); !os.IsNotExist(err) {
 			t.Errorf("the file with the URL remains: %v", err)
 		}
-	})
-	t.Setenv(consoleVariable, <-url)
+	}()
+	lines := bufio.NewScanner(ready)
+	if !lines.Scan() {
+		t.Fatal("the control plane is not ready: ", lines.Err())
+	}
+	go func() { // until out is closed
+		for lines.Scan() {
+		}
+	}()
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		cmd := root()
@@ -47,6 +59,7 @@ func TestTopAndWhy(t *testing.T) {
 	}
 	// The service account of the namespace default is there when its controller has run.
 	var why string
+	var err error
 	for !strings.Contains(why, "ServiceAccount default/default") && t.Context().Err() == nil {
 		why, err = run("why", "namespace/default")
 	}
@@ -68,6 +81,9 @@ func TestTopAndWhy(t *testing.T) {
 		{"top --console ftp://x", "as the operator prints it"},
 		{"top --console http://127.0.0.1:1/console/", "does not answer"},
 		{"top -o yaml", "unknown output format"},
+		{"top --interval 0s", "--interval must be greater than zero"},
+		{"why namespace/default --limit 0", "--limit must be greater than zero"},
+		{"why namespace/default --namespace=", "must not be empty"},
 	} {
 		if out, err := run(strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\n%s", c.args, err, out)
@@ -89,8 +105,9 @@ func TestConsoleTexts(t *testing.T) {
 	answers := map[string]any{
 		"now": console.Now{Controllers: []console.Controller{
 			{Name: evil, Kind: "Thing", Stopped: true, Started: true, Active: []console.Reconcile{r}}, {Name: "paused", Paused: true},
+			{Name: "held", Started: true, PausedRequests: []string{evil}},
 		}},
-		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 7},
+		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 7, Retries: 1, More: 2},
 		"caches": console.Caches{},
 		"object": console.ObjectPage{Object: &console.Object{Name: evil}, Writes: []console.WrittenBy{{Controller: evil, Request: evil, Write: r.Writes[0]}}},
 	}
@@ -105,7 +122,7 @@ func TestConsoleTexts(t *testing.T) {
 	defer server.Close()
 	t.Setenv(consoleVariable, server.URL+"/console/?token=x")
 	for args, want := range map[string]string{
-		"top": "stopped", "top -o json": `"stopped": true`, "why thing/x": "7 earlier reconciles of the controller are forgotten",
+		"top": "1 request paused", "top -o json": `"stopped": true`, "why thing/x": "and 2 earlier reconciles\n\n7 earlier reconciles of the controller are forgotten",
 		"why thing/x -o json": `"controller"`, "why other/x": "by a", "why other/x -o json": `"writes"`, "why other/absent": "",
 	} {
 		var out bytes.Buffer

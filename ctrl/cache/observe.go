@@ -57,8 +57,9 @@ func (i *informer) State(key client.ObjectKey) (state observe.State, version str
 	if !ok {
 		return nil, "", false
 	}
-	obj, version = obj.Detached()
-	return cachedState{i, obj}, version, true
+	detached := &detachedState{cachedState: cachedState{informer: i}}
+	detached.obj, version = obj.Detach(&detached.memory)
+	return &detached.cachedState, version, true
 }
 
 // States implements observe.CachedKind.
@@ -80,6 +81,12 @@ func (i *informer) States(namespace string, limit int) (states []observe.State, 
 type cachedState struct {
 	informer *informer
 	obj      store.Object
+}
+
+// detachedState is one without a reference to the store, in one allocation: every write of a reconcile has two.
+type detachedState struct {
+	cachedState
+	memory store.Detached
 }
 
 // Object implements observe.State.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,6 +96,57 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestHostileObjects shows objects with markup in their annotations, data, conditions and events, and writes of them.
+func TestHostileObjects(t *testing.T) {
+	s := open(t, shopOptions{})
+	ctx, own := t.Context(), s.mgr.GetClient()
+	w := s.console.recorder.AddController(fakeControls{name: "writer"}).NewWorker()
+	run := w.Begin(types.NamespacedName{Namespace: "default", Name: "hostile"}, nil, cause.Causes{}, 0, time.Now())
+	recorded := context.WithValue(ctx, observe.RunKey{}, run)
+	meta := func() metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "default", Name: "hostile", Annotations: map[string]string{"note": evil}}
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: meta(), Data: map[string]string{"motto": "quality"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta(), Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	if err := errors.Join(own.Create(recorded, cm), own.Create(recorded, claim)); err != nil {
+		t.Fatal(err)
+	}
+	s.idle(t)
+	cm.Data["file"], cm.Annotations["note"] = evil, evil+evil
+	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: evil, Status: corev1.ConditionTrue, Reason: evil, Message: evil}}
+	about := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "hostile.1"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "hostile"},
+		Type:           corev1.EventTypeWarning, Reason: evil, Message: evil, Source: corev1.EventSource{Component: evil},
+	}
+	if err := errors.Join(own.Update(recorded, cm), own.Status().Update(recorded, claim), s.client.Create(ctx, about)); err != nil {
+		t.Fatal(err)
+	}
+	w.End(run, observe.Outcome{Result: "success"}, false)
+	s.idle(t)
+	for path, n := range map[string]int{ // how often the text is there
+		"object?kind=ConfigMap&name=default/hostile":                          8,
+		"object?kind=PersistentVolumeClaim&name=default/hostile":              6,
+		fmt.Sprint("reconcile?id=", run.ID):                                   6,
+		"key?controller=site&request=" + "default/hostile":                    6,
+		"controller?name=site":                                                0,
+		"owners":                                                              0,
+		fmt.Sprint("chain?reconcile=", run.ID):                                0,
+		"key?controller=writer&request=" + url.QueryEscape("default/hostile"): 6,
+	} {
+		page := s.get(t, "/console/"+path)
+		if scripts := strings.Count(page, "<script"); scripts != 1 || strings.Contains(page, `href="javascript:`) {
+			t.Errorf("%s has %d scripts:\n%s", path, scripts, page)
+		}
+		if got := strings.Count(page, "alert(1)"); got < n {
+			t.Errorf("%s shows the text %d times, not %d:\n%s", path, got, n, page)
+		}
+	}
+}
+
 // TestIdleControllers: of many controllers, the page Now shows the idle ones by their names alone.
 func TestIdleControllers(t *testing.T) {
 	s := open(t, shopOptions{})
@@ -123,25 +176,23 @@ func TestManyRequests(t *testing.T) {
 	if code, body := s.act(t, "act", "pause", "controller", "site"); code != 200 {
 		t.Fatal(body)
 	}
-	var site *observe.Controller
-	for _, c := range s.console.recorder.Controllers() {
-		if c.ControllerName() == "site" {
-			site = c
-		}
-	}
-	const n = 100_000 // one is put aside: the worker waited for it before the pause
+	site := s.controller(t, "site")
+	const n = 100_000 // the worker puts one aside, if it waited for it before the pause
 	for i := range n {
 		if err := site.Now(fmt.Sprint("default/shop-", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for path, want := range map[string]string{
-		"controller?name=site&offset=2000": "default/shop-2001", "controller?name=site&limit=1000": "default/shop-30", "": "<dd>99999</dd>",
+		"controller?name=site&offset=2000": "default/shop-2001", "controller?name=site&limit=1000": "default/shop-30", "": "requests of priority 0",
 	} {
 		page := s.get(t, "/console/"+path)
 		if rows := strings.Count(page, "<li"); !strings.Contains(page, want) || rows > 2*maxRows { // each with its cause
 			t.Errorf("%s has %d rows: %.5000s", path, rows, page)
 		}
+	}
+	if now := s.console.now().Controllers[0]; now.Ready < n-1 {
+		t.Errorf("%d requests are ready", now.Ready)
 	}
 	if key := s.key(t, "site", "default/shop-77777"); key.Queue == nil || key.Queue.State != "ready" {
 		t.Errorf("a request far behind is %+v", key.Queue)

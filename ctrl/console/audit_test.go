@@ -3,6 +3,8 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,12 +12,15 @@ import (
 	"sync"
 	"testing"
 
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"flyball.dev/apiserver/auditlog"
+	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/metrics"
 )
@@ -37,17 +42,96 @@ func (a *trail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAuditLog compares the writes of all reconciles of 16 workers with the audit log of the API server: no write is
-// missing, and none is invented. The figures equal the metrics.
-func TestAuditLog(t *testing.T) {
+// audited returns an audit log of everything, and the options of a server that writes it.
+func audited(t *testing.T) (*trail, auditlog.Options) {
+	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	audit := &trail{}
-	before := totals(t)
-	s := open(t, shopOptions{workers: 16, audit: auditlog.Options{PolicyFile: policy, Writer: audit}})
+	return audit, auditlog.Options{PolicyFile: policy, Writer: audit}
+}
+
+// TestAuditedActs does every act twice: each leaves an Event, which a line of the audit log of the API server has created. They name the
+// act, the object and who did it.
+func TestAuditedActs(t *testing.T) {
+	audit, options := audited(t)
+	s := open(t, shopOptions{audit: options})
+	s.create(t, "shop", "one")
+	var want []string
+	for _, c := range []struct {
+		form      []string
+		regarding string
+		what      string
+	}{
+		{[]string{"pause", "site", "default/shop"}, "ConfigMap default/shop", "Paused: paused request default/shop of controller site"},
+		{[]string{"resume", "site", "default/shop"}, "ConfigMap default/shop", "Resumed: resumed request default/shop of controller site"},
+		{[]string{"pause", "site"}, "Controller site", "Paused: paused controller site"},
+		{[]string{"resume", "site"}, "Controller site", "Resumed: resumed controller site"},
+		{[]string{"now", "site", "default/shop"}, "ConfigMap default/shop", "ReconcileRequested: reconciling now request default/shop of controller site"},
+		{[]string{"forget", "site", "default/shop"}, "ConfigMap default/shop", "BackoffDropped: dropped the backoff of request default/shop of controller site"},
+		{[]string{"level", "3"}, "Manager console", "LogLevelChanged: recording log lines up to level 3"},
+		{[]string{"level", "0"}, "Manager console", "LogLevelChanged: recording log lines up to level 0"},
+	} {
+		reason, done, _ := strings.Cut(c.what, ": ")
+		for range 2 {
+			pairs := []string{"act", c.form[0]}
+			for i, name := range []string{"controller", "request"}[:len(c.form)-1] {
+				if c.form[0] == "level" {
+					name = "level"
+				}
+				pairs = append(pairs, name, c.form[i+1])
+			}
+			if code, body := s.act(t, pairs...); code != http.StatusOK {
+				t.Fatalf("%v: %d %s", pairs, code, body)
+			}
+			want = append(want, fmt.Sprintf("%s %s the holder of the console's token: %s", reason, c.regarding, done))
+		}
+	}
+	of := func(e *eventsv1.Event) string {
+		return fmt.Sprintf("%s %s %s %s", e.Reason, e.Regarding.Kind, joinName(types.NamespacedName{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name}), e.Note)
+	}
+	var list eventsv1.EventList
+	if err := s.client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	var events, lines []string
+	for i := range list.Items {
+		if e := &list.Items[i]; e.ReportingController == reporter {
+			events = append(events, of(e))
+		}
+	}
+	audit.mu.Lock()
+	defer audit.mu.Unlock()
+	for _, line := range audit.events {
+		if line.ObjectRef == nil || line.ObjectRef.Resource != "events" || line.Verb != "create" {
+			continue
+		}
+		var e eventsv1.Event
+		if err := json.Unmarshal(line.RequestObject.Raw, &e); err != nil {
+			t.Fatal(err)
+		}
+		if line.User.Username != "operator" || line.ResponseStatus.Code != http.StatusCreated || !strings.HasPrefix(line.ObjectRef.Name, reporter+"-"+strings.ToLower(e.Reason)) {
+			t.Errorf("the line of %s is by %s with status %d", line.ObjectRef.Name, line.User.Username, line.ResponseStatus.Code)
+		}
+		lines = append(lines, of(&e))
+	}
+	slices.Sort(want)
+	for name, got := range map[string][]string{"events": events, "audit log": lines} {
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestAuditLog compares the writes of all reconciles of 16 workers with the audit log of the API server: no write is
+// missing, and none is invented. The figures equal the metrics.
+func TestAuditLog(t *testing.T) {
+	audit, options := audited(t)
+	before := figures(t)
+	s := open(t, shopOptions{workers: 16, audit: options})
 	const n = 60
 	var group sync.WaitGroup
 	for i := range n {
@@ -60,9 +144,10 @@ func TestAuditLog(t *testing.T) {
 		})
 	}
 	group.Wait()
-	s.idle(t)
+	s.set(t, "shop-0", "fail", "once")
+	s.set(t, "shop-0", "fail", "")
 
-	var recorded, audited []string
+	var recorded, logged []string
 	for _, run := range s.console.recorder.Runs() {
 		r := run.Copy()
 		if slices.Max(r.Dropped[:]) > 0 {
@@ -87,33 +172,29 @@ func TestAuditLog(t *testing.T) {
 				}
 				version = response.Metadata.ResourceVersion
 			}
-			audited = append(audited, fmt.Sprintln(e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace+"/"+e.ObjectRef.Name,
+			logged = append(logged, fmt.Sprintln(e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace+"/"+e.ObjectRef.Name,
 				e.ObjectRef.Subresource, version, e.ResponseStatus.Code < 300))
 		}
 	}
 	audit.mu.Unlock()
 	slices.Sort(recorded)
-	slices.Sort(audited)
-	if len(audited) < 4*n || !slices.Equal(recorded, audited) {
-		t.Errorf("%d writes are recorded, and %d are in the audit log", len(recorded), len(audited))
+	slices.Sort(logged)
+	if len(logged) < 4*n || !slices.Equal(recorded, logged) {
+		t.Errorf("%d writes are recorded, and %d are in the audit log", len(recorded), len(logged))
 		for _, line := range recorded {
-			if !slices.Contains(audited, line) {
+			if !slices.Contains(logged, line) {
 				t.Log("invented: ", line)
 			}
 		}
-		for _, line := range audited {
+		for _, line := range logged {
 			if !slices.Contains(recorded, line) {
 				t.Log("missing: ", line)
 			}
 		}
 	}
-	after := totals(t)
-	for _, c := range s.console.now().Controllers {
-		for result, n := range c.Totals {
-			if key := c.Name + " " + result; after[key]-before[key] != float64(n) {
-				t.Errorf("%s: %d, and %v in the metrics", key, n, after[key]-before[key])
-			}
-		}
+	s.equalsMetrics(t, before)
+	if c := controllerOf(s.controller(t, "site")); c.Errors == 0 || c.P50 <= 0 || c.P99 < c.P50 || c.Workers != 16 {
+		t.Errorf("the figures are %+v", c)
 	}
 	// The first cause of every chain is a write of a user: each write of a reconcile leads up to one.
 	chain, ok := s.console.chain(s.lastWriting())
@@ -132,8 +213,43 @@ func (s *shop) lastWriting() (id uint64) {
 	return id
 }
 
-// totals returns the reconciles in the metrics by controller and result.
-func totals(t *testing.T) map[string]float64 {
+// equalsMetrics compares the figures of the page Now with the metrics, which count from before on.
+func (s *shop) equalsMetrics(t *testing.T, before map[string]float64) {
+	t.Helper()
+	after := figures(t)
+	for _, c := range s.console.now().Controllers {
+		want := map[string]float64{"workers": float64(c.Workers), "ready": float64(c.Ready), "busy": float64(c.Processing), "errors": float64(c.Errors), "ended": float64(c.Done())}
+		for result, n := range c.Totals {
+			want[result] = float64(n)
+		}
+		for figure, n := range want {
+			key := c.Name + " " + figure
+			got := after[key] - before[key]
+			if figure == "workers" { // of the last manager
+				got = after[key]
+			}
+			if got != n {
+				t.Errorf("%s: %v, and %v in the metrics", key, n, got)
+			}
+		}
+		if took, seconds := s.took(c.Name), after[c.Name+" seconds"]-before[c.Name+" seconds"]; math.Abs(took-seconds) > 1e-6 {
+			t.Errorf("%s: the reconciles took %v s, and %v s in the metrics", c.Name, took, seconds)
+		}
+	}
+}
+
+// took is how many seconds the recorded reconciles of a controller took.
+func (s *shop) took(controller string) (seconds float64) {
+	for _, run := range s.console.recorder.Runs() {
+		if r := run.Copy(); r.Controller == controller {
+			seconds += r.Took.Seconds()
+		}
+	}
+	return seconds
+}
+
+// figures returns figures of the metrics, by controller.
+func figures(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.(prometheus.Gatherer).Gather()
 	if err != nil {
@@ -141,11 +257,23 @@ func totals(t *testing.T) map[string]float64 {
 	}
 	all := map[string]float64{}
 	for _, family := range families {
-		if family.GetName() != "controller_runtime_reconcile_total" {
-			continue
-		}
 		for _, m := range family.GetMetric() {
-			all[label(m, "controller")+" "+label(m, "result")] = m.GetCounter().GetValue()
+			controller := label(m, "controller")
+			switch family.GetName() {
+			case "controller_runtime_reconcile_total":
+				all[controller+" "+label(m, "result")] = m.GetCounter().GetValue()
+			case "controller_runtime_reconcile_errors_total":
+				all[controller+" errors"] = m.GetCounter().GetValue()
+			case "controller_runtime_max_concurrent_reconciles":
+				all[controller+" workers"] = m.GetGauge().GetValue()
+			case "controller_runtime_active_workers":
+				all[controller+" busy"] = m.GetGauge().GetValue()
+			case "workqueue_depth":
+				all[label(m, "name")+" ready"] += m.GetGauge().GetValue()
+			case "controller_runtime_reconcile_time_seconds":
+				all[controller+" ended"] = float64(m.GetHistogram().GetSampleCount())
+				all[controller+" seconds"] = m.GetHistogram().GetSampleSum()
+			}
 		}
 	}
 	return all

@@ -25,6 +25,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -42,11 +43,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/httpserver"
 	"flyball.dev/ctrl/internal/observe"
 	"flyball.dev/ctrl/manager"
 	metricsserver "flyball.dev/ctrl/metrics/server"
-	"flyball.dev/ctrl/recorder"
 	"flyball.dev/internal/privatefile"
 	"flyball.dev/internal/selfsigned"
 )
@@ -83,7 +84,7 @@ type Console struct {
 	started  time.Time
 	manager  manager.Manager
 	recorder *observe.Recorder
-	events   recorder.EventRecorder
+	events   client.Client // writes the Events of acts
 	listener net.Listener
 	handler  http.Handler
 	url      string
@@ -120,13 +121,13 @@ func (c *Console) Attach(m manager.Manager, r *observe.Recorder) (manager.Runnab
 // attach makes the handler, and listens.
 func (c *Console) attach(m manager.Manager, r *observe.Recorder) error {
 	c.manager, c.recorder, c.started = m, r, time.Now()
-	c.events = m.GetEventRecorder("flyball-console")
 	c.streams = make(chan struct{}, maxStreams)
-	address := c.options.BindAddress
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
 	var err error
+	c.events, err = client.New(m.GetConfig(), client.Options{HTTPClient: m.GetHTTPClient(), Mapper: m.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	address := cmp.Or(c.options.BindAddress, "127.0.0.1:0")
 	if c.local, err = isLoopback(address); err != nil {
 		return err
 	}

@@ -101,6 +101,8 @@ func TestErrors(t *testing.T) {
 		"reconcile?id=x":                           {400, "must be a number"},
 		"object?kind=Absent.example.com&name=a":    {404, "serves no kind Absent.example.com"},
 		"object?kind=Service&name=":                {400, "NAMESPACE/NAME"},
+		"object?kind=Service&name=shop":            {400, "NAMESPACE/NAME"},
+		"object?kind=Service&name=default/shop/x":  {400, "NAMESPACE/NAME"},
 	} {
 		page := s.request(t, "GET", "/console/"+path, nil, nil)
 		if text := strings.ReplaceAll(page.Body.String(), "&#34;", `"`); page.Code != want.code || !strings.Contains(text, want.text) {
@@ -120,7 +122,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestClusterScoped shows the writes of an object that is in no namespace, whatever namespace a client thinks of.
+// TestClusterScoped shows the writes of an object that is in no namespace, whatever namespace a client thinks of, and in whatever case it
+// writes the kind.
 func TestClusterScoped(t *testing.T) {
 	s := open(t, shopOptions{})
 	w := s.console.recorder.AddController(fakeControls{name: "maker"}).NewWorker()
@@ -130,13 +133,13 @@ func TestClusterScoped(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.End(run, observe.Outcome{Result: "success"}, false)
-	for _, name := range []string{"made", "default/made"} {
+	for _, query := range []string{"kind=Namespace&name=made", "kind=Namespace&name=default/made", "kind=namespace&name=made"} {
 		var page ObjectPage
-		if err := json.Unmarshal([]byte(s.get(t, "/console/api/object?kind=Namespace&name="+name)), &page); err != nil {
+		if err := json.Unmarshal([]byte(s.get(t, "/console/api/object?"+query)), &page); err != nil {
 			t.Fatal(err)
 		}
-		if len(page.Writes) != 1 || page.Writes[0].Controller != "maker" || page.Object.Name != "made" || page.Object.UID == "" {
-			t.Errorf("%s: %+v of %+v", name, page.Writes, page.Object)
+		if len(page.Writes) != 1 || page.Writes[0].Controller != "maker" || page.Object.Name != "made" || page.Object.Kind != "Namespace" || page.Object.UID == "" {
+			t.Errorf("%s: %+v of %+v", query, page.Writes, page.Object)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/internal/cause"
@@ -37,6 +40,7 @@ func TestNow(t *testing.T) {
 				return reconcile.Result{RequeueAfter: time.Hour}, nil
 			}))
 	}})
+	before := figures(t)
 	requests <- event.GenericEvent{Object: configMap("first", "u")}
 	<-began
 	for _, name := range []string{"second", "third"} {
@@ -63,10 +67,38 @@ func TestNow(t *testing.T) {
 			t.Errorf("%s has no %q: %s", path, want, page)
 		}
 	}
+	s.equalsMetrics(t, before)
 	close(end)
 	s.idle(t)
+	s.equalsMetrics(t, before)
 	page := s.get(t, "/console/key?controller=hourly&request=default/third")
 	for _, want := range []string{"It waits: the next reconcile is due", "Requeued after 1 h 0 min"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q: %s", want, page)
+		}
+	}
+}
+
+// TestRetry: the pages of a request that fails show how often it was retried, and when the next retry is due.
+func TestRetry(t *testing.T) {
+	requests := make(chan event.GenericEvent)
+	hourly := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)
+	s := open(t, shopOptions{more: func(mgr manager.Manager) error {
+		return builder.ControllerManagedBy(mgr).Named("failing").WithOptions(controller.Options{RateLimiter: hourly}).
+			WatchesRawSource(source.Channel(requests, &handler.TypedEnqueueRequestForObject[client.Object]{})).
+			Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, errors.New("no connection")
+			}))
+	}})
+	requests <- event.GenericEvent{Object: configMap("shop", "u")}
+	s.idle(t)
+	key := s.key(t, "failing", "default/shop")
+	if len(key.Reconciles) != 1 || key.Reconciles[0].Error != "no connection" || key.Retries != 1 || key.Queue == nil || key.Queue.State != "waiting" ||
+		key.Queue.Causes[0].Event != "retry" || key.Queue.Due.Sub(key.Reconciles[0].Started).Round(time.Minute) != time.Hour {
+		t.Errorf("the request is %+v, queued as %+v", key, key.Queue)
+	}
+	page := s.get(t, "/console/key?controller=failing&request=default/shop")
+	for _, want := range []string{"1 retry since the last success", "It waits: the next reconcile is due", "no connection", "Drop backoff"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q: %s", want, page)
 		}

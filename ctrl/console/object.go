@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -88,13 +89,17 @@ type Finalizer struct {
 	Manager string `json:"manager,omitempty"`
 }
 
-// resolve returns the kind with a text such as Deployment.apps, and whether its objects are in namespaces.
+// resolve returns the kind with a text such as Deployment.apps, in any case, and whether its objects are in namespaces.
 func (c *Console) resolve(kind string) (gvk schema.GroupVersionKind, namespaced bool, err error) {
-	mapping, err := c.manager.GetRESTMapper().RESTMapping(schema.ParseGroupKind(kind))
-	if err != nil {
-		return gvk, false, &pageError{404, fmt.Sprintf("The API server serves no kind %s", clip(kind, 300))}
+	mapper := c.manager.GetRESTMapper()
+	mapping, err := mapper.RESTMapping(schema.ParseGroupKind(kind))
+	if err == nil { // the mapping has the kind as it was asked for, and mappers know kinds in lower case too
+		gvk, err = mapper.KindFor(mapping.Resource)
 	}
-	return mapping.GroupVersionKind, mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+	if err != nil {
+		return gvk, false, &pageError{http.StatusNotFound, fmt.Sprintf("The API server serves no kind %s", clip(kind, 300))}
+	}
+	return gvk, mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
 // object reads an object, its fields and its events from the API server.

@@ -285,3 +285,24 @@ func TestDeletingOwner(t *testing.T) {
 		t.Errorf("the trees are %+v", v.Trees)
 	}
 }
+
+// TestWaitingFinalizer: the page of the owners names the finalizer that an object waits for, and who has set it.
+func TestWaitingFinalizer(t *testing.T) {
+	s := open(t, shopOptions{})
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", Finalizers: []string{"example.com/bills"}}}
+	if err := s.client.Create(t.Context(), cm, client.FieldOwner("biller")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.Delete(t.Context(), cm); err != nil {
+		t.Fatal(err)
+	}
+	s.idle(t)
+	for _, path := range []string{"owners", "key?controller=site&request=default/shop"} {
+		if page := s.get(t, "/console/"+path); !strings.Contains(page, "finalizer <b>example.com/bills</b>, set by biller") || !strings.Contains(page, "waits for example.com/bills") {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+	if page := s.get(t, "/console/owners?offset=7"); !strings.Contains(page, "There are no more trees") {
+		t.Errorf("behind the last tree: %s", page)
+	}
+}

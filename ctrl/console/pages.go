@@ -500,8 +500,8 @@ func (c *Console) objectPage(r *http.Request) (any, error) {
 	if !namespaced {
 		key.Namespace = ""
 	}
-	if key.Name == "" {
-		return nil, &pageError{http.StatusBadRequest, "The name of an object is NAMESPACE/NAME or NAME."}
+	if key.Name == "" || strings.Contains(key.Name, "/") || namespaced && key.Namespace == "" {
+		return nil, &pageError{http.StatusBadRequest, "The name of an object is NAMESPACE/NAME, or NAME if it is in no namespace."}
 	}
 	v := &ObjectPage{Object: c.object(r.Context(), gvk, key), Writes: []WrittenBy{}}
 	v.Object.fit(objectRows)

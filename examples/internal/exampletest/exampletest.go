@@ -4,8 +4,11 @@ package exampletest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +19,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/console"
 	"flyball.dev/ctrl/metrics"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
@@ -61,24 +65,58 @@ func Warnings(t *testing.T) (n float64) {
 const timeout = 5 * time.Minute
 
 // Locally runs the example without flags in an empty folder, and stops it when it has written all of
-// the texts.
+// the texts. It has a console then.
 func Locally(t *testing.T, e *example.Example, texts ...string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	out := &seeker{texts: append(texts, "Ctrl-C stops everything."), found: cancel}
+	var served error
+	out := &seeker{texts: append(texts, "Ctrl-C stops everything.")}
+	out.found = func() {
+		if ctx.Err() == nil {
+			served = hasConsole(ctx)
+		}
+		cancel()
+	}
 	if err := e.Run(ctx, nil, out); err != nil {
 		t.Fatalf("%v\n%s", err, out.all.String())
 	}
 	if missing := out.missing(); len(missing) > 0 || !strings.HasSuffix(out.all.String(), "Stopped.\n") {
 		t.Errorf("%q are not in\n%s", missing, out.all.String())
 	}
+	if served != nil {
+		t.Error(served)
+	}
 	info, err := os.Stat(filepath.Join(".flyball", "kubeconfig"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the kubeconfig: %v, %v", info, err)
 	}
+}
+
+// hasConsole fails unless an example that runs in this folder serves a console.
+func hasConsole(ctx context.Context) error {
+	content, err := os.ReadFile(console.DefaultURLFile)
+	if err != nil {
+		return err
+	}
+	page, token, _ := strings.Cut(strings.TrimSpace(string(content)), "?token=")
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page+"api/now", nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var now console.Now
+	if err := json.NewDecoder(response.Body).Decode(&now); err != nil || response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the console answers %s, %v", response.Status, err)
+	}
+	return nil
 }
 
 // seeker calls found when all texts have been written to it. Its user writes to it from one goroutine

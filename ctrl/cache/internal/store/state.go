@@ -86,16 +86,22 @@ func (o Object) shared() client.Object {
 	return nil
 }
 
-// Detached returns the object with its resource version. The result refers to no record, and no Go value is kept for it
-// beside the packed one, so it keeps nothing but this state in memory.
-func (o Object) Detached() (detached Object, version string) {
-	key := *o.key
+// Detached is the memory of an object that refers to no record.
+type Detached struct {
+	key   Key
+	state state
+}
+
+// Detach returns the object with its resource version. The result refers to no record but to memory, which the caller
+// provides, and no Go value is kept for it beside the packed one, so it keeps nothing but this state in memory.
+func (o Object) Detach(memory *Detached) (detached Object, version string) {
+	memory.key = *o.key
 	decoded, o := o.resolve()
 	if decoded == nil {
-		o.state = &state{uid: o.state.uid, version: o.state.version, value: o.state.value, published: true}
-		o.sharing = ShareNone
+		memory.state = state{uid: o.state.uid, version: o.state.version, value: o.state.value, published: true}
+		o.state, o.sharing = &memory.state, ShareNone
 	}
-	o.key = &key
+	o.key = &memory.key
 	return o, o.version()
 }
 
