@@ -41,6 +41,7 @@ func (w *world) checkWrite(c *change) {
 	w.countDeletion(a, c)
 	if c.before == nil {
 		w.own[uidOf(c.after)] = true
+		w.hasty[uidOf(c.after)] = a.process.old
 		return
 	}
 	if w.own[uidOf(c.before)] {

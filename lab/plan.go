@@ -260,7 +260,7 @@ func (p *points) reduce(all []Choice, alike map[string]bool) []Choice {
 			}
 		case TimeTravel, TimeTravelKind:
 			until, ok := p.moments[*c.Until]
-			key, known = fmt.Sprint(c.Do, c.At, until.before, until.at), ok
+			key, known = fmt.Sprint(c.Do, c.At, until.after, until.at), ok
 		}
 		if key == "" || !known {
 			return false

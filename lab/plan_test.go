@@ -107,6 +107,7 @@ func leased(ctx context.Context, c client.Client, original *corev1.ConfigMap) er
 func TestReduce(t *testing.T) {
 	wants := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	want := Update(wants, func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
+	label := Update(wants, func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": "front"} })
 	for _, tc := range []struct {
 		name string
 		op   Operator
@@ -115,7 +116,7 @@ func TestReduce(t *testing.T) {
 		want int // findings
 	}{
 		{"crashes", copier(ignore), nil, []Fault{CrashBefore, CrashAfter}, 1},
-		{"time travels", operatorOf(switched), []Step{want}, []Fault{TimeTravel, TimeTravelKind}, 1},
+		{"time travels", operatorOf(switched), []Step{label, want}, []Fault{TimeTravel, TimeTravelKind}, 1},
 		{"Leases", operatorOf(leased), nil, []Fault{Depose}, 2},
 	} {
 		scenario := copied(tc.only...)
