@@ -25,6 +25,7 @@ type knowledge struct {
 	touched map[string]bool
 	actions int
 	trace   []event
+	names   *names // of the run with the trace
 	// duration is the time of a clean run, and deletions are the objects that it deletes.
 	duration  time.Duration
 	deletions deletions

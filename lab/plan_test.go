@@ -144,3 +144,31 @@ func TestReduce(t *testing.T) {
 		}
 	}
 }
+
+// TestChildren: somebody else may delete an object with a generated name, and the lab plans nothing for what the server has made beside
+// an object of the operator.
+func TestChildren(t *testing.T) {
+	e := learned(t, operatorOf(func(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+		if original.Annotations["served"] != "" {
+			return nil
+		}
+		service := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, GenerateName: original.Name + "-"},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		if err := c.Create(ctx, service); err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&original.ObjectMeta, "served", "yes")
+		return c.Update(ctx, original)
+	}), copied())
+	all := e.points().disturbances(Delete)
+	if len(all) == 0 {
+		t.Fatal("there is nothing to delete")
+	}
+	for _, c := range all {
+		if r := e.run(Schedule{c}, clean{}); c.Object != "Service default/web-*1" || !r.counts {
+			t.Errorf("%s: the schedule counts: %v", c, r.counts)
+		}
+	}
+}

@@ -62,7 +62,7 @@ type world struct {
 	rest           time.Duration   // of the last step, or zero
 	over           int             // the length of the trace when the scenario was over
 	disturbed      int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
-	deleted        map[string]bool // the objects that somebody else has deleted, by kind and canonical name
+	deleted        map[string]bool // the objects that somebody else has deleted, by kind and canonical name without its number
 	finished       map[string]int  // the last step before somebody else deleted an object that had finished, by key
 	rests          []outcome       // of a clean run, before each step
 	lastChange     time.Duration

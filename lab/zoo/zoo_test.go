@@ -190,7 +190,7 @@ func TestReplay(t *testing.T) {
 	for _, name := range []string{"memory", "two buckets", "broad selection"} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			op, scenario := explored(find(t, name), true)
-			scenario.Schedules, scenario.Twice = testlevel.Rounds(10, 1000), true
+			scenario.Schedules, scenario.Twice = testlevel.Rounds(30, 1000), true
 			lab.Explore(t, op, scenario)
 		})
 	}
