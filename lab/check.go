@@ -25,6 +25,7 @@ type knowledge struct {
 	touched map[string]bool
 	actions int
 	trace   []event
+	names   *names // of the run with the trace
 	// duration is the time of a clean run, and deletions are the objects that it deletes.
 	duration  time.Duration
 	deletions deletions
@@ -41,6 +42,7 @@ func (w *world) checkWrite(c *change) {
 	w.countDeletion(a, c)
 	if c.before == nil {
 		w.own[uidOf(c.after)] = true
+		w.hasty[uidOf(c.after)] = a.process.old
 		return
 	}
 	if w.own[uidOf(c.before)] {

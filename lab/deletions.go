@@ -35,7 +35,7 @@ func (w *world) countDeletion(a *action, c *change) {
 		o := &unstructured.Unstructured{Object: object}
 		name := o.GetNamespace() + "/" + o.GetName()
 		isGenerated := w.names.canonical(a.resource, o.GetNamespace(), o.GetName()) != name
-		if !isGenerated && (c.after == nil || o.GetDeletionTimestamp() != nil) && !w.isAbandoned(o) {
+		if !isGenerated && (c.after == nil || o.GetDeletionTimestamp() != nil) && !w.isAbandoned(o) && !w.corrects(c) {
 			w.deletions[deletion{kindOf(o) + " " + name, w.done}]++
 		}
 	}

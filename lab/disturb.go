@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/canonical"
 )
 
 // disturbObject changes an object of the operator as somebody else does.
@@ -31,7 +32,7 @@ func (w *world) disturbObject(do Fault, name string) error {
 		return err
 	}
 	if do != Edit {
-		w.deleted[name] = true
+		w.deleted[canonical.WithoutNumber(name)] = true
 		if err := w.noteFinished(o); err != nil {
 			return err
 		}

@@ -51,10 +51,10 @@ func (w *world) run(steps []Step) {
 			}
 			n = 0 // without the check, the next step begins
 		}
-		if w.restartCrashed() || w.restartEnded() || w.endOld() {
+		if w.restartCrashed() || w.restartEnded() || w.endReached() || w.endOld() {
 			continue
 		}
-		if !endless && (w.performNext() || w.advance()) {
+		if !endless && (w.performNext() || w.endFirst()) {
 			continue
 		}
 		if rest := w.restEnds() - w.now(); rest > 0 && !endless {

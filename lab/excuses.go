@@ -19,7 +19,8 @@ import (
 //   - Nobody needs to create a Job or a Pod again that had ended (mayBeGone, hasFinished).
 //   - What somebody else has done leaves traces until the next step, such as a number of restarts (withoutTraces, hasReacted).
 //   - The cluster's controllers keep a history, such as the revisions of a Deployment (withoutHistory).
-//   - The operator may delete what the garbage collector deletes too (isAbandoned), and what a clean run ends without (lasts).
+//   - The operator may delete what the garbage collector deletes too (isAbandoned), what a clean run ends without (lasts), and what it has
+//     made from an old view, if a clean run has something else there (corrects).
 //   - An operator that waits for the end of a back-off has not forgotten its work (patience).
 //
 // Others are beside the only code that needs them, such as: the operator may adopt an object without a controller (checkWrite), a change
@@ -127,11 +128,36 @@ func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
 // on an old view may have made the object again, and deletes the object when the view goes on. The rests lack the ones at which two clean runs have
 // other objects. Before such a rest an object lasts, for no clean run says otherwise.
 func (k *knowledge) lasts(d deletion) bool {
-	rest, isKnown := k.outcome, d.step >= k.steps
-	if d.step < len(k.rests) {
-		rest, isKnown = k.rests[d.step], true
-	}
+	rest, isKnown := k.restAfter(d.step)
 	return !isKnown || len(rest[k.noise.Key(d.object)]) > 0
+}
+
+// restAfter returns the state of a clean run at the rest after its first steps, unless two clean runs have other objects there.
+func (k *knowledge) restAfter(steps int) (rest outcome, isKnown bool) {
+	if steps < len(k.rests) {
+		return k.rests[steps], true
+	}
+	return k.outcome, steps >= k.steps
+}
+
+// corrects reports whether a deletion takes back what the operator has made from an old view. At the next rest a clean run has another
+// object with the name, or none.
+func (w *world) corrects(deletion *change) bool {
+	if w.known == nil || !w.hasty[uidOf(deletion.before)] {
+		return false
+	}
+	object, err := decode(deletion.before)
+	s, errState := w.state()
+	rest, isKnown := w.known.restAfter(w.done)
+	if err != nil || errState != nil || !isKnown {
+		return false
+	}
+	o, c := &unstructured.Unstructured{Object: object}, newCanonical(s, w.names)
+	key := c.Key(o)
+	wanted := outcome{key: rest[key]}
+	return slices.ContainsFunc(canonical.Compare(outcome{key: {c.Fields(o)}}, wanted, w.known.restNoise), func(d difference) bool {
+		return !strings.HasPrefix(d.Path, "status.")
+	})
 }
 
 // longestBackoff is the longest back-off of a controller.

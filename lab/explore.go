@@ -385,7 +385,7 @@ func (e *explorer) learn() (*Finding, error) {
 		return first.finding, nil
 	}
 	k := &knowledge{outcome: first.state, noise: noise{}, touched: first.world.touched, actions: len(first.world.trace),
-		trace: first.world.trace[:first.world.over], duration: first.world.now(), deletions: first.world.deletions, steps: first.world.done,
+		trace: first.world.trace[:first.world.over], names: first.world.names, duration: first.world.now(), deletions: first.world.deletions, steps: first.world.done,
 		rests: first.world.rests, restNoise: noise{}}
 	for _, variant := range e.cleanVariants() {
 		r := e.run(nil, variant)

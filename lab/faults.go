@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"flyball.dev/ctrl/client"
@@ -13,6 +14,7 @@ func (w *world) begin(i int, a *action) bool {
 	c, s := &w.schedule[i], &w.states[i]
 	s.begun, s.process, s.resource, s.name, s.since, s.first = true, a.process, a.resource, a.name(), w.now(), len(w.trace)
 	s.release = w.releaseOf(c)
+	a.process.old = a.process.old || c.Do.makesOld()
 	switch c.Do {
 	case CrashBefore:
 		w.note(c, "%s crashes before: %s", a.process.name, a.name())
@@ -95,14 +97,21 @@ func (w *world) thaw(name, resource string) {
 	}
 }
 
-// advance ends the choices that have reached their end, and if nothing else can happen, the first one that has not. It
-// reports whether it has changed anything.
-func (w *world) advance() bool {
+// endReached ends the first choice that has reached its end. It reports whether there was one. In real time, a process may crash a little
+// after the write that is the end.
+func (w *world) endReached() bool {
 	for i := range w.states {
-		if s := &w.states[i]; s.begun && !s.ended && !w.lastsToNextRest(i) && w.reached(s) {
-			return w.end(i)
+		s := &w.states[i]
+		if !s.begun || s.ended || w.lastsToNextRest(i) || !w.reached(s) || w.schedule[i].Do.isCrash() && !w.isCrashed(s.process) {
+			continue
 		}
+		return w.end(i)
 	}
+	return false
+}
+
+// endFirst ends the first choice without an end, because nothing else can happen. It reports whether there was one.
+func (w *world) endFirst() bool {
 	for i := range w.states {
 		if w.mayEndEarly(i) {
 			return w.end(i)
@@ -192,9 +201,10 @@ func (w *world) end(i int) bool {
 				s.missed = true
 				return true
 			}
-			w.freeze(s.process, s.resource, s.revision)
-			w.crash(s.process)
-			w.restart(c, s.process)
+			p := w.current(s.process)
+			w.freeze(p, s.resource, s.revision)
+			w.crash(p)
+			w.restart(c, p)
 			return true
 		}
 		w.note(c, "the view of %s goes on", s.process.name)
@@ -215,15 +225,17 @@ func (w *world) end(i int) bool {
 	return true
 }
 
-// restart starts a process again after a crash.
+// restart starts a process again after a crash, unless another choice has.
 func (w *world) restart(c *Choice, after *process) {
-	w.note(c, "%s starts again", after.name)
-	for i, p := range w.processes {
-		if p == after {
-			w.startAgain(i, after)
-			return
-		}
+	if i := slices.Index(w.processes, after); i >= 0 {
+		w.note(c, "%s starts again", after.name)
+		w.startAgain(i, after)
 	}
+}
+
+// current returns the last process of the replica that a process belongs to.
+func (w *world) current(p *process) *process {
+	return w.processes[slices.IndexFunc(w.processes, func(other *process) bool { return other.name == p.name })]
 }
 
 // restartCrashed restarts the processes that crash without staying down. Others lose the object of their choice first, and

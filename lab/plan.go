@@ -260,7 +260,7 @@ func (p *points) reduce(all []Choice, alike map[string]bool) []Choice {
 			}
 		case TimeTravel, TimeTravelKind:
 			until, ok := p.moments[*c.Until]
-			key, known = fmt.Sprint(c.Do, c.At, until.before, until.at), ok
+			key, known = fmt.Sprint(c.Do, c.At, until.after, until.at), ok
 		}
 		if key == "" || !known {
 			return false
@@ -297,7 +297,7 @@ func (c *child) observe(change *change) {
 func (e *explorer) points() *points {
 	p := &points{moments: map[Point]moment{}, last: map[Point]bool{}}
 	lastOf := map[string]Point{} // by resource and object
-	users, changes := map[string]bool{}, 0
+	users, changes, form := map[string]bool{}, 0, newCanonical(&State{}, e.known.names)
 	for _, ev := range e.known.trace {
 		before := changes
 		if changes += len(ev.changes); ev.action == nil || ev.action.verb == call {
@@ -351,10 +351,11 @@ func (e *explorer) points() *points {
 			p.reads = append(p.reads, a.point())
 		}
 		for _, c := range ev.changes {
-			if c.kind == storage.Created {
+			// The server makes others, too: with a Service, an IPAddress.
+			if c.kind == storage.Created && strings.Contains(c.key, "/"+element(a.resource)+"/") {
 				if object, err := decode(c.after); err == nil {
 					o := &unstructured.Unstructured{Object: object}
-					p.children = append(p.children, child{object: kindOf(o) + " " + a.object, key: c.key})
+					p.children = append(p.children, child{object: kindOf(o) + " " + o.GetNamespace() + "/" + form.Text(o.GetName()), key: c.key})
 				}
 			}
 			for i := range p.children {

@@ -107,6 +107,7 @@ func leased(ctx context.Context, c client.Client, original *corev1.ConfigMap) er
 func TestReduce(t *testing.T) {
 	wants := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	want := Update(wants, func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} })
+	label := Update(wants, func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": "front"} })
 	for _, tc := range []struct {
 		name string
 		op   Operator
@@ -115,7 +116,7 @@ func TestReduce(t *testing.T) {
 		want int // findings
 	}{
 		{"crashes", copier(ignore), nil, []Fault{CrashBefore, CrashAfter}, 1},
-		{"time travels", operatorOf(switched), []Step{want}, []Fault{TimeTravel, TimeTravelKind}, 1},
+		{"time travels", operatorOf(switched), []Step{label, want}, []Fault{TimeTravel, TimeTravelKind}, 1},
 		{"Leases", operatorOf(leased), nil, []Fault{Depose}, 2},
 	} {
 		scenario := copied(tc.only...)
@@ -140,6 +141,34 @@ func TestReduce(t *testing.T) {
 		}
 		if len(all) != tc.want || runs >= most {
 			t.Errorf("%s: %d of %d schedules are left, and find %v, want %d", tc.name, runs, most, all, tc.want)
+		}
+	}
+}
+
+// TestChildren: somebody else may delete an object with a generated name, and the lab plans nothing for what the server has made beside
+// an object of the operator.
+func TestChildren(t *testing.T) {
+	e := learned(t, operatorOf(func(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+		if original.Annotations["served"] != "" {
+			return nil
+		}
+		service := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, GenerateName: original.Name + "-"},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		if err := c.Create(ctx, service); err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&original.ObjectMeta, "served", "yes")
+		return c.Update(ctx, original)
+	}), copied())
+	all := e.points().disturbances(Delete)
+	if len(all) == 0 {
+		t.Fatal("there is nothing to delete")
+	}
+	for _, c := range all {
+		if r := e.run(Schedule{c}, clean{}); c.Object != "Service default/web-*1" || !r.counts {
+			t.Errorf("%s: the schedule counts: %v", c, r.counts)
 		}
 	}
 }

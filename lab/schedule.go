@@ -18,9 +18,9 @@ type Choice struct {
 	At Point `json:"at"`
 	// Do is what happens; see [Fault].
 	Do Fault `json:"do"`
-	// Until ends a hold, a frozen view or the time that a process is down. A view goes on, and a process starts again, when
-	// nothing else can happen after Until: all requests of the operator are done then. Without it and For, a process starts again at
-	// once, a hold ends when nothing else can happen, and a frozen view when nothing has changed for half a minute.
+	// Until ends a hold, a frozen view or the time that a process is down, before anything else happens: a response may be lost.
+	// Without it and For, a process starts again at once, a hold ends when nothing else can happen, and a frozen view when nothing has
+	// changed for half a minute.
 	Until *Point `json:"until,omitempty"`
 	// For ends a hold, a frozen view or the time that a process is down after some virtual time. A fault that answers a
 	// request answers all requests with the same name in that time.
@@ -117,6 +117,15 @@ func (c *Choice) ofView() bool {
 	case CrashBefore, CrashAfter:
 		return c.Object == ""
 	case Freeze, FreezeKind, TimeTravel, TimeTravelKind, Miss, Bookmarks, Pause, Hold, Close, Expire:
+		return true
+	}
+	return false
+}
+
+// makesOld reports whether a process acts on an old view once the fault has begun. After a time travel the next process does.
+func (f Fault) makesOld() bool {
+	switch f {
+	case Freeze, FreezeKind, Miss, Bookmarks, Pause, Hold:
 		return true
 	}
 	return false

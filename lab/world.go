@@ -62,7 +62,7 @@ type world struct {
 	rest           time.Duration   // of the last step, or zero
 	over           int             // the length of the trace when the scenario was over
 	disturbed      int             // the length of the trace when somebody else changed an object, or the clock jumped; 0 for never
-	deleted        map[string]bool // the objects that somebody else has deleted, by kind and canonical name
+	deleted        map[string]bool // the objects that somebody else has deleted, by kind and canonical name without its number
 	finished       map[string]int  // the last step before somebody else deleted an object that had finished, by key
 	rests          []outcome       // of a clean run, before each step
 	lastChange     time.Duration
@@ -72,6 +72,7 @@ type world struct {
 	foreign        map[string]bool // the UIDs of the objects that [Recreate] has made
 	removedForeign bool            // one of these has been deleted again
 	own            map[string]bool // the UIDs of the objects that the operator has made
+	hasty          map[string]bool // the UIDs of the ones that it has made from an old view
 	touched        map[string]bool // see [knowledge]
 	// stored and decoded are the objects that this run has written, by key; decoded has only some of them.
 	stored  map[string][]byte
@@ -130,7 +131,7 @@ type limits struct {
 
 func newWorld(e *explorer, schedule Schedule) *world {
 	return &world{
-		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, touched: map[string]bool{},
+		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, hasty: map[string]bool{}, touched: map[string]bool{},
 		states: make([]choiceState, len(schedule)), stored: map[string][]byte{}, decoded: map[string]*unstructured.Unstructured{},
 		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{}, finished: map[string]int{},
 		loops:    map[loopOf]*loop{},
@@ -305,6 +306,7 @@ func (w *world) startReplica(i int, after *process) error {
 	if after != nil {
 		maps.Copy(p.frozen, after.frozen)
 	}
+	p.old = len(p.frozen) > 0
 	w.processes[i] = p
 	w.all = append(w.all, p)
 	w.mu.Unlock()

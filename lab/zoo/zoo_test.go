@@ -81,6 +81,21 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// TestCorrections: an operator may delete what it has made from an old view.
+func TestCorrections(t *testing.T) {
+	for _, name := range []string{"half resize", "stale resize"} {
+		op, scenario := explored(find(t, name), true)
+		scenario.Schedules, scenario.Only = 15, []lab.Fault{lab.TimeTravel, lab.TimeTravelKind}
+		report, err := lab.Find(t, op, scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range report.Findings {
+			t.Errorf("%s: %s: %s\n%s", name, f.Check, f.Message, f.Story)
+		}
+	}
+}
+
 // TestRemoved removes each class of faults and each check in turn, and shows that the mistake of an operator stays unfound
 // then, in more schedules than find it with all faults and checks.
 func TestRemoved(t *testing.T) {
@@ -175,7 +190,7 @@ func TestReplay(t *testing.T) {
 	for _, name := range []string{"memory", "two buckets", "broad selection"} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			op, scenario := explored(find(t, name), true)
-			scenario.Schedules, scenario.Twice = testlevel.Rounds(10, 1000), true
+			scenario.Schedules, scenario.Twice = testlevel.Rounds(30, 1000), true
 			lab.Explore(t, op, scenario)
 		})
 	}
