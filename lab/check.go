@@ -40,6 +40,7 @@ func (w *world) checkWrite(c *change) {
 		return
 	}
 	w.countDeletion(a, c)
+	w.noteRelease(c)
 	if c.before == nil {
 		w.own[uidOf(c.after)] = true
 		w.hasty[uidOf(c.after)] = a.process.old

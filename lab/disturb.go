@@ -48,8 +48,23 @@ func (w *world) disturbObject(do Fault, name string) error {
 	return fmt.Errorf("unknown fault %q", do)
 }
 
+// noteRelease notes that a write of the operator takes the controller from an object: the operator lets go of it.
+func (w *world) noteRelease(c *change) {
+	if c.before == nil || c.after == nil {
+		return
+	}
+	before, errBefore := decode(c.before)
+	after, errAfter := decode(c.after)
+	if errBefore != nil || errAfter != nil {
+		return
+	}
+	o := &unstructured.Unstructured{Object: after}
+	w.released[o.GetUID()] = metav1.GetControllerOf(o) == nil &&
+		(w.released[o.GetUID()] || metav1.GetControllerOf(&unstructured.Unstructured{Object: before}) != nil)
+}
+
 // noteFinished notes an object that somebody else is about to delete, and the objects that it controls, if they have
-// finished.
+// finished, or the operator has let go of them.
 func (w *world) noteFinished(o *unstructured.Unstructured) error {
 	s, err := w.state()
 	if err != nil {
@@ -58,7 +73,7 @@ func (w *world) noteFinished(o *unstructured.Unstructured) error {
 	c := newCanonical(s, w.names)
 	for _, other := range s.objects {
 		owner := metav1.GetControllerOf(other)
-		if hasFinished(other) && (other.GetUID() == o.GetUID() || owner != nil && owner.UID == o.GetUID()) {
+		if (hasFinished(other) || w.released[other.GetUID()]) && (other.GetUID() == o.GetUID() || owner != nil && owner.UID == o.GetUID()) {
 			w.finished[w.known.noise.Key(c.Key(other))] = w.done
 		}
 	}

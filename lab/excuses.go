@@ -16,7 +16,7 @@ import (
 
 // This file has the excuses: the differences between a run and the clean ones that are no mistake of the operator.
 //
-//   - Nobody needs to create a Job or a Pod again that had ended (mayBeGone, hasFinished).
+//   - Nobody needs to create a Job or a Pod again that had ended (mayBeGone, hasFinished), nor what the operator had let go of (noteRelease).
 //   - What somebody else has done leaves traces until the next step, such as a number of restarts (withoutTraces, hasReacted).
 //   - The cluster's controllers keep a history, such as the revisions of a Deployment (withoutHistory).
 //   - The operator may delete what the garbage collector deletes too (isAbandoned), what a clean run ends without (lasts), and what it has

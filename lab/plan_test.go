@@ -172,3 +172,29 @@ func TestChildren(t *testing.T) {
 		}
 	}
 }
+
+// TestReleased: nobody needs to create an object again that the operator has let go of before somebody else deletes it.
+func TestReleased(t *testing.T) {
+	wants := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	scenario := copied()
+	scenario.Steps = append(scenario.Steps, Update(wants, func(c *corev1.ConfigMap) { c.Data = map[string]string{"release": "yes"} }))
+	e := learned(t, operatorOf(func(ctx context.Context, c client.Client, original *corev1.ConfigMap) error {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: original.Namespace, Name: original.Name}}
+		err := c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+		switch {
+		case original.Data["release"] != "" && err == nil && metav1.GetControllerOf(secret) != nil:
+			secret.OwnerReferences = nil
+			return c.Update(ctx, secret)
+		case original.Data["release"] != "" || err == nil:
+			return client.IgnoreNotFound(err)
+		case client.IgnoreNotFound(err) != nil:
+			return err
+		}
+		secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(original, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+		return c.Create(ctx, secret)
+	}), scenario)
+	r := e.run(Schedule{{Do: CrashAfter, At: Point{Action: "operator update secrets default/web", N: 1}, Object: "Secret default/web"}}, clean{})
+	if !r.counts || r.finding != nil {
+		t.Errorf("the schedule counts: %v, finding: %+v", r.counts, r.finding)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
@@ -67,13 +68,14 @@ type world struct {
 	rests          []outcome       // of a clean run, before each step
 	lastChange     time.Duration
 	finding        *Finding
-	created        *Choice         // see learnFresh
-	patched        bool            // the object of created has been created
-	foreign        map[string]bool // the UIDs of the objects that [Recreate] has made
-	removedForeign bool            // one of these has been deleted again
-	own            map[string]bool // the UIDs of the objects that the operator has made
-	hasty          map[string]bool // the UIDs of the ones that it has made from an old view
-	touched        map[string]bool // see [knowledge]
+	created        *Choice            // see learnFresh
+	patched        bool               // the object of created has been created
+	foreign        map[string]bool    // the UIDs of the objects that [Recreate] has made
+	removedForeign bool               // one of these has been deleted again
+	released       map[types.UID]bool // the objects from which the operator has taken their controller
+	own            map[string]bool    // the UIDs of the objects that the operator has made
+	hasty          map[string]bool    // the UIDs of the ones that it has made from an old view
+	touched        map[string]bool    // see [knowledge]
 	// stored and decoded are the objects that this run has written, by key; decoded has only some of them.
 	stored  map[string][]byte
 	decoded map[string]*unstructured.Unstructured
@@ -131,7 +133,7 @@ type limits struct {
 
 func newWorld(e *explorer, schedule Schedule) *world {
 	return &world{
-		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, hasty: map[string]bool{}, touched: map[string]bool{},
+		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, released: map[types.UID]bool{}, hasty: map[string]bool{}, touched: map[string]bool{},
 		states: make([]choiceState, len(schedule)), stored: map[string][]byte{}, decoded: map[string]*unstructured.Unstructured{},
 		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{}, finished: map[string]int{},
 		loops:    map[loopOf]*loop{},
