@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// action is the next step for one object. At most one of lookup, patch, delete, orphans and enqueue is set. If none is
-// set, there is nothing to do.
+// action is the next step for one object. At most one of verify, lookup, patch, delete, orphans and enqueue is set. If none
+// of these is set, and unresolved is not set, there is nothing to do.
 type action struct {
 	node node
 
@@ -26,7 +26,8 @@ type action struct {
 	removesFinalizer bool
 	// delete is the propagation policy of the deletion of the object.
 	delete metav1.DeletionPropagation
-	// orphans are the dependents that lose their references to the object.
+	// orphans are the objects that lose references: the dependents of the object, or the object itself if an owner was
+	// deleted before the owner had orphaned the object.
 	orphans []orphan
 	// enqueue are the dependents that must be deleted before the object.
 	enqueue []types.UID
@@ -85,13 +86,13 @@ func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	if v == nil {
 		return action{}
 	}
-	v.orphans = v.orphans && g.dependents[v.id] != nil
+	v.mustOrphan = v.mustOrphan && g.dependents[v.id] != nil // the dependents are orphaned by now
 	switch {
 	case v.unverified:
 		return action{node: v.node(), verify: true}
-	case slices.ContainsFunc(v.rest().owners, v.isLeftBehind(g)):
-		return action{node: v.node(), orphans: []orphan{v.without(v.isLeftBehind(g))}}
-	case v.orphans, v.isOrphaningDependents():
+	case slices.ContainsFunc(v.rest().owners, v.leftBehindBy(g)):
+		return action{node: v.node(), orphans: []orphan{v.orphanedFrom(v.leftBehindBy(g))}}
+	case v.mustOrphan, v.isOrphaningDependents():
 		return g.orphanDependents(v)
 	case v.isDeletingDependents():
 		return g.processDeletingDependents(v)
@@ -117,7 +118,7 @@ func (g *graph) dependentsOf(v *vertex) iter.Seq[*vertex] {
 func (g *graph) orphanDependents(v *vertex) action {
 	a := action{node: v.node()}
 	for dependent := range g.dependentsOf(v) {
-		a.orphans = append(a.orphans, dependent.without(func(ref *metav1.OwnerReference) bool { return ref.UID == a.node.uid }))
+		a.orphans = append(a.orphans, dependent.orphanedFrom(func(ref *metav1.OwnerReference) bool { return ref.UID == a.node.uid }))
 	}
 	if len(a.orphans) == 0 {
 		a.patch, a.removesFinalizer = removeFinalizer(&a.node, metav1.FinalizerOrphanDependents), true
@@ -125,23 +126,24 @@ func (g *graph) orphanDependents(v *vertex) action {
 	return a
 }
 
-// without returns an object with the patch that removes its references to some owners.
-func (v *vertex) without(isOwner func(*metav1.OwnerReference) bool) orphan {
+// orphanedFrom returns an object with the patch that removes its references to some owners.
+func (v *vertex) orphanedFrom(isOwner func(*metav1.OwnerReference) bool) orphan {
 	n := v.node()
 	return orphan{n, patch{ownerReferences: without(n.ownerReferences, func(ref metav1.OwnerReference) bool { return isOwner(&ref) })}}
 }
 
-// isLeftBehind returns a function that reports whether the owner of a reference was deleted before it orphaned v. Somebody may have
-// removed the finalizer orphan, or deleted the owner again with the policy Background. As in Kubernetes, v is orphaned nevertheless.
+// leftBehindBy returns a predicate on the references of v. The predicate is true if the owner was deleted before the owner had
+// orphaned v: somebody has removed the finalizer orphan, or has deleted the owner again with the policy Background. As in
+// Kubernetes, v is orphaned nevertheless.
 //
 //upstream:pkg/controller/garbagecollector.GarbageCollector.attemptToOrphanWorker
-func (v *vertex) isLeftBehind(g *graph) func(*metav1.OwnerReference) bool {
+func (v *vertex) leftBehindBy(g *graph) func(*metav1.OwnerReference) bool {
 	return func(ref *metav1.OwnerReference) bool {
 		owner := g.tombstone(ref.UID)
 		if owner == nil {
 			return false
 		}
-		_, ok := owner.orphans[v]
+		_, ok := owner.leftBehind[v]
 		return ok
 	}
 }
@@ -218,9 +220,9 @@ func (g *graph) attemptToDelete(v *vertex, found ownerStates) action {
 	return a
 }
 
-// ownerState returns the state of an owner. ok is false if the owner must be read live. The graph alone proves only that
-// an owner is present. A live read, now or before, must prove that an owner is absent, since the collector then removes
-// a reference or deletes an object. A deleted UID is never used again.
+// ownerState returns the state of an owner. ok is false if the owner must be read live. The graph proves that an owner is
+// present. An owner is absent if a live read did not find the owner, or if an informer has delivered the deletion of the
+// owner and the server no longer serves the kind. A deleted UID is never used again.
 func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates) (state ownerState, ok bool) {
 	deleted := g.tombstone(ref.UID)
 	wasIt := deleted != nil && deleted.lastKnown != nil && deleted.lastKnown.isReferredToBy(&ref, n.namespace)

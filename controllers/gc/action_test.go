@@ -244,7 +244,7 @@ func TestNextAction(t *testing.T) {
 				g.update(o)
 			}
 			for _, uid := range tt.orphaned {
-				g.orphaned(uid)
+				g.noteOrphaned(uid)
 			}
 			for _, uid := range tt.deleted {
 				g.confirmAbsent(ref(string(uid)), "ns")

@@ -256,7 +256,7 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 	for _, r := range a.orphans {
 		err := c.patch(ctx, &r.dependent, &r.patch)
 		if err == nil || isRefused(err) {
-			c.graph.orphaned(r.dependent.uid)
+			c.graph.noteOrphaned(r.dependent.uid)
 		}
 		if err != nil {
 			return reconcile.Result{}, err

@@ -30,7 +30,7 @@ func (n *node) isDeletingDependents() bool {
 	return n.beingDeleted && slices.Contains(n.finalizers, metav1.FinalizerDeleteDependents)
 }
 
-// isOrphaningDependents reports whether the object is deleted when its dependents are orphaned.
+// isOrphaningDependents reports whether orphan deletion of the object is in progress.
 func (n *node) isOrphaningDependents() bool {
 	return n.beingDeleted && slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents)
 }
@@ -45,15 +45,16 @@ func (n *node) isOrphaningDependents() bool {
 type graph struct {
 	mu       sync.Mutex
 	vertices map[id]*vertex
-	// most is the maximum length of vertices since it was made. Maps do not shrink.
+	// most is the maximum length of vertices since the map was made. A Go map does not shrink.
 	most int
 	// dependents has the vertices that refer to an owner, whether or not that is in the graph.
 	dependents map[id]*owned
 	// tombstones has a tombstone of each deleted owner as long as an object refers to the owner.
 	tombstones map[id]*tombstone
-	places     map[place]*shared
-	unsure     int                // the number of unverified vertices
-	invalid    []invalidReference // until takeInvalid
+	places     map[place]*shared // the shared kinds and namespaces of the vertices
+	// unverifiedCount is the number of unverified vertices.
+	unverifiedCount int
+	invalid         []invalidReference // until takeInvalid
 }
 
 // tombstone stands for an object after an informer has delivered its deletion.
@@ -61,17 +62,18 @@ type tombstone struct {
 	lastKnown *vertex // nil if it was never in the graph
 	// confirmedAbsent is set if a live read did not find it either.
 	confirmedAbsent bool
-	// orphans are the dependents that it did not orphan before it was deleted.
-	orphans map[*vertex]struct{}
+	// leftBehind are the dependents that still referred to the owner when the owner was deleted, although the owner was to
+	// orphan the dependents.
+	leftBehind map[*vertex]struct{}
 }
 
 // newTombstone returns the tombstone of a deleted owner, which may be nil.
 func newTombstone(v *vertex, o *owned) *tombstone {
 	t := &tombstone{lastKnown: v}
-	if v != nil && v.orphans {
-		t.orphans = map[*vertex]struct{}{}
+	if v != nil && v.mustOrphan {
+		t.leftBehind = map[*vertex]struct{}{}
 		for d := range o.dependents.all() {
-			t.orphans[d] = struct{}{}
+			t.leftBehind[d] = struct{}{}
 		}
 	}
 	return t
@@ -110,7 +112,7 @@ func (g *graph) updateLocked(n *node) []types.UID {
 	}
 	old := *v
 	g.set(v, n)
-	v.orphans = v.orphans || v.isOrphaningDependents()
+	v.mustOrphan = v.mustOrphan || v.isOrphaningDependents()
 	delete(g.tombstones, key)
 
 	g.addDependentToOwners(v)
@@ -118,8 +120,8 @@ func (g *graph) updateLocked(n *node) []types.UID {
 	affected := orderedSet{}
 	if isNew {
 		g.findInvalidDependents(v)
-		// They may have been reconciled before it was added, or refer to its UID with another name
-		// or namespace.
+		// The dependents may have been reconciled before the object was added, or refer to the UID of the object with
+		// another name or namespace.
 		affected.addDependents(g.dependents[key])
 	} else {
 		g.removeDependentFromOwners(v, old.rest().owners, v.rest().owners)
@@ -132,7 +134,7 @@ func (g *graph) updateLocked(n *node) []types.UID {
 			affected.addDependents(g.dependents[key]) // they are deleted while their owner waits
 		}
 		// As in Kubernetes, the removal of a reference is no reason to look at the owners: it deletes nothing.
-		if isNew && len(v.rest().owners) > 0 || addsReference(&old, v) || v.isDeletingDependents() || v.orphans {
+		if isNew && len(v.rest().owners) > 0 || addsReference(&old, v) || v.isDeletingDependents() || v.mustOrphan {
 			affected.add(n.uid)
 		}
 		g.addWaitingOwners(&affected, v)
@@ -158,7 +160,7 @@ func (g *graph) remove(uid types.UID) []types.UID {
 	if v != nil {
 		delete(g.vertices, key)
 		g.shrink()
-		g.countUnverified(v, false)
+		g.setUnverified(v, false)
 		g.leave(v)
 		g.removeDependentFromOwners(v, v.rest().owners, nil)
 		g.addWaitingOwners(&affected, v)
@@ -200,9 +202,9 @@ func (g *graph) confirmAbsent(ref metav1.OwnerReference, namespace string) {
 	}
 }
 
-// orphaned records that a write has removed the references of an object to deleted owners, or that no write can. If a reference is
+// noteOrphaned records that a write has removed the references of an object to deleted owners, or that no write can. If a reference is
 // still there, the object is deleted like any other without owners.
-func (g *graph) orphaned(uid types.UID) {
+func (g *graph) noteOrphaned(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.find(uid)
@@ -211,7 +213,7 @@ func (g *graph) orphaned(uid types.UID) {
 	}
 	for _, ref := range v.rest().owners {
 		if t := g.tombstone(ref.UID); t != nil {
-			delete(t.orphans, v)
+			delete(t.leftBehind, v)
 		}
 	}
 }
@@ -246,22 +248,22 @@ func (g *graph) markUnverified(kind schema.GroupKind) {
 		}
 		for _, v := range g.vertices {
 			if v.at.kind.GroupKind() == kind {
-				g.countUnverified(v, true)
+				g.setUnverified(v, true)
 			}
 		}
 		return
 	}
 }
 
-// countUnverified marks a vertex as unverified, or not.
-func (g *graph) countUnverified(v *vertex, unverified bool) {
+// setUnverified marks a vertex as unverified, or as verified, and keeps the count.
+func (g *graph) setUnverified(v *vertex, unverified bool) {
 	if v.unverified == unverified {
 		return
 	}
 	if v.unverified = unverified; unverified {
-		g.unsure++
+		g.unverifiedCount++
 	} else {
-		g.unsure--
+		g.unverifiedCount--
 	}
 }
 
@@ -269,7 +271,7 @@ func (g *graph) countUnverified(v *vertex, unverified bool) {
 func (g *graph) unverified(kind schema.GroupKind) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.unsure == 0 {
+	if g.unverifiedCount == 0 {
 		return nil
 	}
 	var uids []types.UID
@@ -306,7 +308,8 @@ func (g *graph) takeInvalid() []invalidReference {
 	return found
 }
 
-// findInvalid finds the first new reference of v that does not fit the object with its UID, if that is in another namespace.
+// findInvalid looks at the first new reference of v that does not match the object with the UID. It records the reference if
+// that object is in another namespace.
 //
 //upstream:pkg/controller/garbagecollector.GraphBuilder.addDependentToOwners
 func (g *graph) findInvalid(v *vertex, old []*metav1.OwnerReference) {

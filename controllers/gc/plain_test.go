@@ -26,7 +26,7 @@ type plainGraph struct {
 type plainTombstone struct {
 	lastKnown       *node
 	confirmedAbsent bool
-	orphans         map[types.UID]bool
+	leftBehind      map[types.UID]bool
 }
 
 func newPlainGraph() *plainGraph {
@@ -89,9 +89,9 @@ func (g *plainGraph) remove(uid types.UID) []types.UID {
 	n := g.uidToNode[uid]
 	if len(g.dependents[uid]) > 0 {
 		if g.tombstones[uid] == nil {
-			t := &plainTombstone{lastKnown: n, orphans: map[types.UID]bool{}}
+			t := &plainTombstone{lastKnown: n, leftBehind: map[types.UID]bool{}}
 			for dependent := range g.dependents[uid] {
-				t.orphans[dependent] = g.orphaning[uid]
+				t.leftBehind[dependent] = g.orphaning[uid]
 			}
 			g.tombstones[uid] = t
 		}
@@ -101,7 +101,7 @@ func (g *plainGraph) remove(uid types.UID) []types.UID {
 		delete(g.uidToNode, uid)
 		delete(g.orphaning, uid)
 		for _, t := range g.tombstones {
-			delete(t.orphans, uid)
+			delete(t.leftBehind, uid)
 		}
 		g.removeDependentFromOwners(n, nil)
 		affected.addAll(g.waitingOwners(n))
@@ -179,7 +179,7 @@ func (g *plainGraph) nextAction(uid types.UID, found ownerStates) action {
 		delete(g.orphaning, uid)
 	}
 	isLeftBehind := func(ref metav1.OwnerReference) bool {
-		return g.tombstones[ref.UID] != nil && g.tombstones[ref.UID].orphans[uid]
+		return g.tombstones[ref.UID] != nil && g.tombstones[ref.UID].leftBehind[uid]
 	}
 	switch {
 	case n.unverified:
@@ -209,9 +209,9 @@ func (g *plainGraph) orphanDependents(n *node) action {
 	return a
 }
 
-func (g *plainGraph) orphaned(uid types.UID) {
+func (g *plainGraph) noteOrphaned(uid types.UID) {
 	for _, t := range g.tombstones {
-		delete(t.orphans, uid)
+		delete(t.leftBehind, uid)
 	}
 }
 
@@ -403,8 +403,8 @@ func TestGraphAgainstModel(t *testing.T) {
 				}
 				got, want = sortedUIDs(g.unverified(n.kind.GroupKind())), sortedUIDs(model.unverified(n.kind.GroupKind()))
 			case 7:
-				g.orphaned(n.uid)
-				model.orphaned(n.uid)
+				g.noteOrphaned(n.uid)
+				model.noteOrphaned(n.uid)
 			default:
 				found := ownerStates{}
 				if stored := model.uidToNode[n.uid]; stored != nil {
@@ -423,7 +423,7 @@ func TestGraphAgainstModel(t *testing.T) {
 		for _, uid := range uids {
 			g.remove(uid)
 		}
-		if n := len(g.vertices) + len(g.dependents) + len(g.tombstones) + len(g.places) + g.unsure; n > 0 {
+		if n := len(g.vertices) + len(g.dependents) + len(g.tombstones) + len(g.places) + g.unverifiedCount; n > 0 {
 			t.Fatalf("seed %d: the empty graph is not: %+v", seed, g)
 		}
 	}

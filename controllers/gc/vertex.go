@@ -85,8 +85,9 @@ type vertex struct {
 	more     *more // nil for none
 	// beingDeleted and unverified are the fields of node.
 	beingDeleted, unverified bool
-	// orphans is set from the deletion with the finalizer orphan until the dependents are orphaned, also if somebody removes the finalizer.
-	orphans bool
+	// mustOrphan is set from the deletion with the finalizer orphan until the dependents are orphaned, also if somebody removes
+	// the finalizer.
+	mustOrphan bool
 }
 
 // more has the fields that few objects have. It is immutable.
@@ -170,7 +171,7 @@ func (g *graph) set(v *vertex, n *node) {
 	}
 	v.beingDeleted = n.beingDeleted
 	if v.unverified != n.unverified {
-		g.countUnverified(v, n.unverified)
+		g.setUnverified(v, n.unverified)
 	}
 	r.finalizers = v.at.share(n.finalizers)
 	if len(n.ownerReferences) > 0 {
