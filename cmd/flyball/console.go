@@ -115,7 +115,7 @@ On a terminal, it is shown again and again until Ctrl-C.`,
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			if interval <= 0 {
+			if !once && output == "" && interval <= 0 {
 				return errors.New("--interval must be greater than zero")
 			}
 			c, err := f.client()
@@ -237,11 +237,11 @@ operator.`,
   flyball why AppService.app.example.com/hello -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if kind, name, ok := strings.Cut(args[0], "/"); ok && kind != "" && name != "" {
+				if kind, name, ok := strings.Cut(args[0], "/"); ok && kind != "" && name != "" && !strings.Contains(name, "/") {
 					return nil
 				}
 			}
-			return errors.New("want one argument KIND/NAME: see flyball why --help")
+			return errors.New("want one argument KIND/NAME, and the namespace as -n NAMESPACE: see flyball why --help")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
@@ -372,7 +372,7 @@ func printKey(out io.Writer, key console.Key) {
 		terminal.Printf(out, "\nand %s\n", counted(key.More, "earlier reconcile"))
 	}
 	if key.Forgotten > 0 {
-		terminal.Printf(out, "\n%d earlier reconciles of the controller are forgotten\n", key.Forgotten)
+		terminal.Printf(out, "\nforgotten: %s of the controller\n", counted(int(key.Forgotten), "earlier reconcile"))
 	}
 }
 

@@ -78,6 +78,8 @@ func TestTopAndWhy(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"why absent.example.com/a", "serves no kind absent.example.com"},
 		{"why namespace", "want one argument KIND/NAME"},
+		{"why configmap/default/a", "want one argument KIND/NAME, and the namespace as -n NAMESPACE"},
+		{"why serviceaccount/default/default", "want one argument KIND/NAME, and the namespace as -n NAMESPACE"},
 		{"top --console ftp://x", "as the operator prints it"},
 		{"top --console http://127.0.0.1:1/console/", "does not answer"},
 		{"top -o yaml", "unknown output format"},
@@ -107,7 +109,7 @@ func TestConsoleTexts(t *testing.T) {
 			{Name: evil, Kind: "Thing", Stopped: true, Started: true, Active: []console.Reconcile{r}}, {Name: "paused", Paused: true},
 			{Name: "held", Started: true, PausedRequests: []string{evil}},
 		}},
-		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 7, Retries: 1, More: 2},
+		"key":    console.Key{Controller: evil, Request: evil, Queue: &console.Queued{State: evil}, Reconciles: []console.Reconcile{r}, Forgotten: 1, Retries: 1, More: 2},
 		"caches": console.Caches{},
 		"object": console.ObjectPage{Object: &console.Object{Name: evil}, Writes: []console.WrittenBy{{Controller: evil, Request: evil, Write: r.Writes[0]}}},
 	}
@@ -122,7 +124,7 @@ func TestConsoleTexts(t *testing.T) {
 	defer server.Close()
 	t.Setenv(consoleVariable, server.URL+"/console/?token=x")
 	for args, want := range map[string]string{
-		"top": "1 request paused", "top -o json": `"stopped": true`, "why thing/x": "and 2 earlier reconciles\n\n7 earlier reconciles of the controller are forgotten",
+		"top": "1 request paused", "top --once --interval 0s": "1 request paused", "top -o json --interval 0s": `"stopped": true`, "why thing/x": "and 2 earlier reconciles\n\nforgotten: 1 earlier reconcile of the controller\n",
 		"why thing/x -o json": `"controller"`, "why other/x": "by a", "why other/x -o json": `"writes"`, "why other/absent": "",
 	} {
 		var out bytes.Buffer

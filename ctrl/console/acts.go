@@ -8,10 +8,14 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"flyball.dev/ctrl/internal/observe"
 )
@@ -19,7 +23,10 @@ import (
 const (
 	// reporter is the controller that the Events of acts name.
 	reporter = "flyball-console"
-	maxNote  = 1000 // the API permits 1,024 bytes
+	// maxNote is the length of a note in bytes, of which the API permits 1,024. The request and the user leave room for the controller.
+	maxNote, maxRequest, maxUser = 1000, 300, 200
+	// An act may take so long to leave its Event, and the manager to stop meanwhile.
+	auditTimeout, auditInterval = 2 * time.Second, 100 * time.Millisecond
 )
 
 // act serves a request to change something: act is pause, resume, now, forget or level.
@@ -37,7 +44,6 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	c.recorder.Changed()
 	if isAPI(r) {
 		writeJSON(w, http.StatusOK, map[string]string{"done": done})
 		return
@@ -83,38 +89,76 @@ func (c *Console) do(r *http.Request) (string, error) {
 	}
 	what := "controller " + name
 	if request != "" {
-		what = "request " + request + " of " + what
+		what = "request " + clip(request, maxRequest) + " of " + what
 	}
 	return c.audit(r, reason, reason, observed, request, done+" "+what), nil
 }
 
-// audit records an act: as an Event of the object that the request names, or else of the controller, and in the log of the program. The
-// Event is no part of a series, as a recorder's may be, so that each act has an Event and a line in the audit log of the API server.
+// audit records an act: in the log of the program, and as an Event of the object that the request names. It is an Event of the controller
+// if there is no such object, or if the server refuses the Event: the object may be in a namespace that is gone or terminates, or where
+// the operator may create no Events. The Event is no part of a series, as a recorder's may be, so that each act has an Event and a line
+// in the audit log of the API server.
 func (c *Console) audit(r *http.Request, reason, action string, observed *observe.Controller, request, done string) string {
+	c.recorder.Changed()
+	user, logger := clip(c.user(r), maxUser), c.manager.GetLogger().WithName("console")
+	host, _ := os.Hostname()
+	logger.Info("An act in the console", "act", done, "user", user)
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(reporter + "-" + reason + "-" + rand.Text())},
+		EventTime:  metav1.NowMicro(), ReportingController: reporter, ReportingInstance: clip(reporter+"-"+host, 120),
+		Type: corev1.EventTypeNormal, Reason: reason, Action: action, Note: clip(user+": "+done, maxNote),
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.auditTimeout) // the act is done, even if the browser has gone
+	defer cancel()
 	regarding := corev1.ObjectReference{APIVersion: "flyball.dev/v1", Kind: "Manager", Name: "console"}
 	if observed != nil {
 		regarding.Kind, regarding.Name = "Controller", observed.ControllerName()
-		if gvk := observed.Kind(); request != "" && gvk.Kind != "" {
-			key := parseName(request)
-			regarding = corev1.ObjectReference{Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name}
-			regarding.APIVersion = gvk.GroupVersion().String()
-		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout) // the act is done, even if the browser has gone
-	defer cancel()
-	user, logger := c.user(r), c.manager.GetLogger().WithName("console")
-	host, _ := os.Hostname()
-	logger.Info("An act in the console", "act", done, "user", user)
-	err := c.events.Create(ctx, &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cmp.Or(regarding.Namespace, metav1.NamespaceDefault),
-			Name:      strings.ToLower(reporter + "-" + reason + "-" + rand.Text()),
-		},
-		EventTime: metav1.NowMicro(), ReportingController: reporter, ReportingInstance: clip(reporter+"-"+host, 120),
-		Type: corev1.EventTypeNormal, Reason: reason, Action: action, Regarding: regarding, Note: clip(user+": "+done, maxNote),
-	})
+	var err error
+	object, named := c.reference(ctx, observed, request)
+	if named {
+		err = c.record(ctx, event, object)
+	}
+	if !named || answered(err) {
+		err = c.record(ctx, event, regarding)
+	}
 	if err != nil {
 		logger.Error(err, "The act is not recorded as an Event", "act", done, "user", user)
 	}
 	return done
 }
+
+// reference refers to the object that a request names, with its UID if the operator can read it: kubectl describe looks for the UID.
+func (c *Console) reference(ctx context.Context, observed *observe.Controller, request string) (ref corev1.ObjectReference, ok bool) {
+	if observed == nil || request == "" || observed.Kind().Kind == "" {
+		return ref, false
+	}
+	gvk, key := observed.Kind(), parseName(request)
+	key.Name = clip(key.Name, validation.DNS1123SubdomainMaxLength)
+	if key.Namespace != "" && len(validation.IsDNS1123Label(key.Namespace)) > 0 {
+		return ref, false
+	}
+	ref = corev1.ObjectReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name}
+	var object metav1.PartialObjectMetadata
+	object.SetGroupVersionKind(gvk)
+	if c.manager.GetAPIReader().Get(ctx, key, &object) == nil {
+		ref.UID = object.UID
+	}
+	return ref, true
+}
+
+// record creates an Event about an object. It tries again while the server does not answer.
+func (c *Console) record(ctx context.Context, event *eventsv1.Event, about corev1.ObjectReference) (err error) {
+	event.Regarding, event.Namespace = about, cmp.Or(about.Namespace, metav1.NamespaceDefault)
+	_ = wait.PollUntilContextCancel(ctx, auditInterval, true, func(ctx context.Context) (bool, error) {
+		err = c.events.Create(ctx, event)
+		return err == nil || answered(err), nil
+	})
+	if apierrors.IsAlreadyExists(err) { // the name is random, so an attempt without an answer has created it
+		return nil
+	}
+	return err
+}
+
+// answered reports whether an error is an answer of the server.
+func answered(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }

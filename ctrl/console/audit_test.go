@@ -1,8 +1,11 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"os"
@@ -10,9 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
@@ -22,6 +29,7 @@ import (
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/observe"
+	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics"
 )
 
@@ -60,6 +68,10 @@ func TestAuditedActs(t *testing.T) {
 	audit, options := audited(t)
 	s := open(t, shopOptions{audit: options})
 	s.create(t, "shop", "one")
+	var shop corev1.ConfigMap
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "shop"}, &shop); err != nil {
+		t.Fatal(err)
+	}
 	var want []string
 	for _, c := range []struct {
 		form      []string
@@ -87,22 +99,15 @@ func TestAuditedActs(t *testing.T) {
 			if code, body := s.act(t, pairs...); code != http.StatusOK {
 				t.Fatalf("%v: %d %s", pairs, code, body)
 			}
-			want = append(want, fmt.Sprintf("%s %s the holder of the console's token: %s", reason, c.regarding, done))
+			uid := types.UID("")
+			if strings.HasPrefix(c.regarding, "ConfigMap") {
+				uid = shop.UID
+			}
+			want = append(want, fmt.Sprintf("%s %s (%s) the holder of the console's token: %s", reason, c.regarding, uid, done))
 		}
 	}
-	of := func(e *eventsv1.Event) string {
-		return fmt.Sprintf("%s %s %s %s", e.Reason, e.Regarding.Kind, joinName(types.NamespacedName{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name}), e.Note)
-	}
-	var list eventsv1.EventList
-	if err := s.client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
-		t.Fatal(err)
-	}
-	var events, lines []string
-	for i := range list.Items {
-		if e := &list.Items[i]; e.ReportingController == reporter {
-			events = append(events, of(e))
-		}
-	}
+	events := s.acts(t)
+	var lines []string
 	audit.mu.Lock()
 	defer audit.mu.Unlock()
 	for _, line := range audit.events {
@@ -116,13 +121,100 @@ func TestAuditedActs(t *testing.T) {
 		if line.User.Username != "operator" || line.ResponseStatus.Code != http.StatusCreated || !strings.HasPrefix(line.ObjectRef.Name, reporter+"-"+strings.ToLower(e.Reason)) {
 			t.Errorf("the line of %s is by %s with status %d", line.ObjectRef.Name, line.User.Username, line.ResponseStatus.Code)
 		}
-		lines = append(lines, of(&e))
+		lines = append(lines, actOf(&e))
 	}
 	slices.Sort(want)
 	for name, got := range map[string][]string{"events": events, "audit log": lines} {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+}
+
+// actOf is an act as its Event tells it.
+func actOf(e *eventsv1.Event) string {
+	name := joinName(types.NamespacedName{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name})
+	return fmt.Sprintf("%s %s %s (%s) %s", e.Reason, e.Regarding.Kind, name, e.Regarding.UID, e.Note)
+}
+
+// acts returns the acts that have Events in the namespace default.
+func (s *shop) acts(t *testing.T) (all []string) {
+	t.Helper()
+	var list eventsv1.EventList
+	if err := s.client.List(t.Context(), &list, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if e := &list.Items[i]; e.ReportingController == reporter {
+			all = append(all, actOf(e))
+		}
+	}
+	return all
+}
+
+// unreliable loses the first request to create an object, and the answer to the second.
+type unreliable struct {
+	client.Client
+	attempts int
+	first    func() // is called at the first request
+}
+
+func (u *unreliable) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
+	u.attempts++
+	if u.attempts == 1 {
+		u.first()
+		return syscall.ECONNREFUSED
+	}
+	err := u.Client.Create(ctx, obj.DeepCopyObject().(client.Object), o...)
+	if u.attempts == 2 && err == nil {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// TestActsElsewhere: an act on a request leaves an Event of the controller if it can leave none of the object, and one Event if the server
+// does not answer at once. A long request takes no room from the rest. Pages show the act before.
+func TestActsElsewhere(t *testing.T) {
+	s := open(t, shopOptions{change: func(o *manager.Options) {
+		o.Logger = funcr.New(func(_, line string) {
+			if strings.Contains(line, "not recorded") || len(line) > 2000 {
+				t.Error(line)
+			}
+		}, funcr.Options{})
+	}})
+	ending := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ending"}}
+	if err := errors.Join(s.client.Create(t.Context(), ending), s.client.Delete(t.Context(), ending)); err != nil {
+		t.Fatal(err)
+	}
+	changes := s.console.recorder.Changes()
+	s.console.events = &unreliable{Client: s.console.events, first: func() {
+		if s.console.recorder.Changes() == changes {
+			t.Error("the pages wait for the Event")
+		}
+	}}
+	if code, body := s.act(t, "act", "level", "level", "1"); code != http.StatusOK {
+		t.Fatalf("%d %s", code, body)
+	}
+	name := func(n int) string { return "default/" + strings.Repeat("n", n-len("default/")) }
+	want := []string{"LogLevelChanged Manager console () the holder of the console's token: recording log lines up to level 1"}
+	for _, c := range []struct{ request, regarding, note string }{
+		{"default/absent", "ConfigMap default/absent", "default/absent"},
+		{"ending/x", "Controller site", "ending/x"},
+		{"gone/x", "Controller site", "gone/x"},
+		{"Bad_NS/x", "Controller site", "Bad_NS/x"},
+		{"a%/x", "Controller site", "a%/x"},
+		{name(60_000), "ConfigMap " + name(253+len("default/")) + "…", name(300) + "…"},
+	} {
+		if code, body := s.act(t, "act", "now", "controller", "site", "request", c.request); code != http.StatusOK {
+			t.Fatalf("%.20s: %d %s", c.request, code, body)
+		}
+		want = append(want, fmt.Sprintf("ReconcileRequested %s () the holder of the console's token: reconciling now request %s of controller site", c.regarding, c.note))
+	}
+	got := s.acts(t)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

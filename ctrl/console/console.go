@@ -80,15 +80,16 @@ type Options struct {
 
 // Console is the console of one manager. It implements manager.Console.
 type Console struct {
-	options  Options
-	started  time.Time
-	manager  manager.Manager
-	recorder *observe.Recorder
-	events   client.Client // writes the Events of acts
-	listener net.Listener
-	handler  http.Handler
-	url      string
-	local    bool // whether requests must be for a name of loopback
+	options      Options
+	started      time.Time
+	manager      manager.Manager
+	recorder     *observe.Recorder
+	events       client.Client // writes the Events of acts
+	auditTimeout time.Duration
+	listener     net.Listener
+	handler      http.Handler
+	url          string
+	local        bool // whether requests must be for a name of loopback
 
 	streams  chan struct{} // a place for each stream
 	trees    sync.Mutex    // held while a page looks at the objects of the caches
@@ -98,7 +99,7 @@ type Console struct {
 var _ manager.Console = (*Console)(nil)
 
 // New returns a console for Options of a manager.
-func New(o Options) *Console { return &Console{options: o} }
+func New(o Options) *Console { return &Console{options: o, auditTimeout: auditTimeout} }
 
 // URL returns the URL of the page, with its token. It is empty before the manager is made.
 func (c *Console) URL() string { return c.url }

@@ -133,7 +133,7 @@ func TestClusterScoped(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.End(run, observe.Outcome{Result: "success"}, false)
-	for _, query := range []string{"kind=Namespace&name=made", "kind=Namespace&name=default/made", "kind=namespace&name=made"} {
+	for _, query := range []string{"kind=Namespace&name=made", "kind=Namespace&name=default/made", "kind=namespace&name=made", "kind=NAMESPACE&name=made"} {
 		var page ObjectPage
 		if err := json.Unmarshal([]byte(s.get(t, "/console/api/object?"+query)), &page); err != nil {
 			t.Fatal(err)

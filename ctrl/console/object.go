@@ -93,7 +93,10 @@ type Finalizer struct {
 func (c *Console) resolve(kind string) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	mapper := c.manager.GetRESTMapper()
 	mapping, err := mapper.RESTMapping(schema.ParseGroupKind(kind))
-	if err == nil { // the mapping has the kind as it was asked for, and mappers know kinds in lower case too
+	if meta.IsNoMatchError(err) { // mappers of discovery know a kind in lower case too
+		mapping, err = mapper.RESTMapping(schema.ParseGroupKind(strings.ToLower(kind)))
+	}
+	if err == nil { // the mapping has the kind as it was asked for
 		gvk, err = mapper.KindFor(mapping.Resource)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -126,6 +127,7 @@ func open(t testing.TB, o shopOptions) *shop {
 			o.console.OnURL = func(string) {}
 		}
 		s.console = New(o.console)
+		s.console.auditTimeout = time.Minute // the machine may be slow
 		options.Console = s.console
 	}
 	if o.change != nil {

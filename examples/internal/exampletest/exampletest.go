@@ -72,22 +72,28 @@ func Locally(t *testing.T, e *example.Example, texts ...string) {
 	t.Setenv("KUBECONFIG", "")
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	var served error
-	out := &seeker{texts: append(texts, "Ctrl-C stops everything.")}
-	out.found = func() {
-		if ctx.Err() == nil {
-			served = hasConsole(ctx)
+	out := &seeker{texts: append(texts, "Ctrl-C stops everything."), found: make(chan string, 1)}
+	served := make(chan error, 1)
+	go func() { // the example may write while it answers
+		defer cancel()
+		select {
+		case text := <-out.found:
+			served <- hasConsole(ctx, text)
+		case <-ctx.Done():
+			served <- nil
 		}
-		cancel()
-	}
-	if err := e.Run(ctx, nil, out); err != nil {
+	}()
+	err := e.Run(ctx, nil, out)
+	cancel()
+	noConsole := <-served
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out.all.String())
 	}
 	if missing := out.missing(); len(missing) > 0 || !strings.HasSuffix(out.all.String(), "Stopped.\n") {
 		t.Errorf("%q are not in\n%s", missing, out.all.String())
 	}
-	if served != nil {
-		t.Error(served)
+	if noConsole != nil {
+		t.Error(noConsole)
 	}
 	info, err := os.Stat(filepath.Join(".flyball", "kubeconfig"))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -95,13 +101,11 @@ func Locally(t *testing.T, e *example.Example, texts ...string) {
 	}
 }
 
-// hasConsole fails unless an example that runs in this folder serves a console.
-func hasConsole(ctx context.Context) error {
-	content, err := os.ReadFile(console.DefaultURLFile)
-	if err != nil {
-		return err
-	}
-	page, token, _ := strings.Cut(strings.TrimSpace(string(content)), "?token=")
+// hasConsole fails unless an example that runs in this folder serves a console at the URL that it has written.
+func hasConsole(ctx context.Context, written string) error {
+	_, line, _ := strings.Cut(written, "The console is at ")
+	url, _, _ := strings.Cut(line, "\n")
+	page, token, _ := strings.Cut(url, "?token=")
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page+"api/now", nil)
 	if err != nil {
 		return err
@@ -116,21 +120,27 @@ func hasConsole(ctx context.Context) error {
 	if err := json.NewDecoder(response.Body).Decode(&now); err != nil || response.StatusCode != http.StatusOK {
 		return fmt.Errorf("the console answers %s, %v", response.Status, err)
 	}
-	return nil
+	content, err := os.ReadFile(console.DefaultURLFile) // it is there before the console answers
+	if err == nil && string(content) != url+"\n" {
+		err = fmt.Errorf("the file of the console has %q, want %s", content, url)
+	}
+	return err
 }
 
-// seeker calls found when all texts have been written to it. Its user writes to it from one goroutine
-// at a time.
+// seeker sends what has been written to it, once it has all texts. Its user writes to it from one goroutine at a time.
 type seeker struct {
 	all   bytes.Buffer
 	texts []string
-	found func()
+	found chan string // has room for one
 }
 
 func (s *seeker) Write(p []byte) (int, error) {
 	n, err := s.all.Write(p)
 	if len(s.missing()) == 0 {
-		s.found()
+		select {
+		case s.found <- s.all.String():
+		default: // sent already
+		}
 	}
 	return n, err
 }
