@@ -229,9 +229,9 @@ func whyCommand() *cobra.Command {
 		Use:   "why KIND/NAME",
 		Short: "Show the last reconciles of an object, why they ran, and what they changed",
 		Long: `Show the last reconciles of an object by an operator that has a console: their causes, what they wrote and
-changed, and their log lines, the newest first. KIND is the kind that a controller is for, such as AppService
-or Deployment.apps, in any case. Of an object that no controller is for, it shows the writes of the
-operator.`,
+changed, and their log lines, the newest first. KIND is the kind of a controller, such as AppService or
+Deployment.apps; upper and lower case are the same. For another kind, the command shows the writes of the
+operator to the object.`,
 		Example: `  flyball why appservice/hello
   flyball why deployment/hello -n shop
   flyball why AppService.app.example.com/hello -o json`,

@@ -83,7 +83,8 @@ type cachedState struct {
 	obj      store.Object
 }
 
-// detachedState is one without a reference to the store, in one allocation: every write of a reconcile has two.
+// detachedState is a cachedState with an object that refers to no record of the store. The object and its memory are one allocation,
+// because each write of a reconcile keeps two states, before and after.
 type detachedState struct {
 	cachedState
 	memory store.Detached

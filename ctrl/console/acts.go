@@ -23,9 +23,11 @@ import (
 const (
 	// reporter is the controller that the Events of acts name.
 	reporter = "flyball-console"
-	// maxNote is the length of a note in bytes, of which the API permits 1,024. The request and the user leave room for the controller.
+	// maxNote, maxRequest and maxUser are the maximum lengths, in bytes, of a note, and of the request and the user in the note. The
+	// API permits 1,024 bytes. The rest is for the name of the controller.
 	maxNote, maxRequest, maxUser = 1000, 300, 200
-	// An act may take so long to leave its Event, and the manager to stop meanwhile.
+	// auditTimeout is the maximum time for the Event of an act; a manager that stops waits as long. auditInterval is the time between
+	// two attempts.
 	auditTimeout, auditInterval = 2 * time.Second, 100 * time.Millisecond
 )
 
@@ -36,7 +38,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !c.isForm(r) {
-		c.refuse(w, r, http.StatusForbidden, "The form is not of this console, or of an earlier start. Load the page again.")
+		c.refuse(w, r, http.StatusForbidden, "The form is of another console, or of an earlier start of this one. Load the page again.")
 		return
 	}
 	done, err := c.do(r)
@@ -51,7 +53,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, local(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
-// do acts, and records an event of it. It returns what was done.
+// do carries out an act and records the act. It returns a sentence about the act.
 func (c *Console) do(r *http.Request) (string, error) {
 	act, name, request := r.PostFormValue("act"), r.PostFormValue("controller"), r.PostFormValue("request")
 	if act == "level" {
@@ -94,10 +96,10 @@ func (c *Console) do(r *http.Request) (string, error) {
 	return c.audit(r, reason, reason, observed, request, done+" "+what), nil
 }
 
-// audit records an act: in the log of the program, and as an Event of the object that the request names. It is an Event of the controller
-// if there is no such object, or if the server refuses the Event: the object may be in a namespace that is gone or terminates, or where
-// the operator may create no Events. The Event is no part of a series, as a recorder's may be, so that each act has an Event and a line
-// in the audit log of the API server.
+// audit records an act: in the log of the program, and as an Event about the object that the request names. The Event is about the
+// controller if there is no such object, or if the server refuses the Event: the namespace of the object may be gone or terminate, or
+// the operator may create no Events there. The Event is not part of a series, as an Event of a recorder may be, so each act has an Event
+// and a line in the audit log of the API server.
 func (c *Console) audit(r *http.Request, reason, action string, observed *observe.Controller, request, done string) string {
 	c.recorder.Changed()
 	user, logger := clip(c.user(r), maxUser), c.manager.GetLogger().WithName("console")
@@ -119,7 +121,7 @@ func (c *Console) audit(r *http.Request, reason, action string, observed *observ
 	if named {
 		err = c.record(ctx, event, object)
 	}
-	if !named || answered(err) {
+	if !named || refused(err) {
 		err = c.record(ctx, event, regarding)
 	}
 	if err != nil {
@@ -152,7 +154,7 @@ func (c *Console) record(ctx context.Context, event *eventsv1.Event, about corev
 	event.Regarding, event.Namespace = about, cmp.Or(about.Namespace, metav1.NamespaceDefault)
 	_ = wait.PollUntilContextCancel(ctx, auditInterval, true, func(ctx context.Context) (bool, error) {
 		err = c.events.Create(ctx, event)
-		return err == nil || answered(err), nil
+		return err == nil || refused(err), nil
 	})
 	if apierrors.IsAlreadyExists(err) { // the name is random, so an attempt without an answer has created it
 		return nil
@@ -160,5 +162,5 @@ func (c *Console) record(ctx context.Context, event *eventsv1.Event, about corev
 	return err
 }
 
-// answered reports whether an error is an answer of the server.
-func answered(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }
+// refused reports whether the server has answered with an error.
+func refused(err error) bool { return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown }

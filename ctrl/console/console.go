@@ -3,8 +3,8 @@
 //
 //	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Console: console.New(console.Options{})})
 //
-// The page is on a free port of loopback, and prints its URL, which has a token, to standard error. Everything on it is
-// also JSON, below /console/api/. docs/console.md describes the pages, the API and the rights that it takes.
+// The manager serves the page on a free port of loopback, and prints the URL, which has a token, to standard error. All data of the
+// page is also JSON, below /console/api/. docs/console.md describes the pages, the API and the rights that it takes.
 //
 // A program that does not import the package links neither the console nor html/template.
 //

@@ -89,7 +89,8 @@ type Finalizer struct {
 	Manager string `json:"manager,omitempty"`
 }
 
-// resolve returns the kind with a text such as Deployment.apps, in any case, and whether its objects are in namespaces.
+// resolve returns the kind that a text such as Deployment.apps names, and whether the kind is namespaced. Upper and lower case are the
+// same.
 func (c *Console) resolve(kind string) (gvk schema.GroupVersionKind, namespaced bool, err error) {
 	mapper := c.manager.GetRESTMapper()
 	mapping, err := mapper.RESTMapping(schema.ParseGroupKind(kind))
