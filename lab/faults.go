@@ -179,6 +179,7 @@ func (w *world) end(i int) bool {
 	s.ended = true
 	switch c.Do {
 	case CrashBefore, CrashAfter:
+		w.crash(s.process) // in real time, the response to its write may be late
 		w.restart(c, s.process)
 	case Hold:
 		w.mu.Lock()

@@ -252,9 +252,13 @@ func (w *world) missing(s *stream) bool {
 	return false
 }
 
-// crash ends a process: none of its requests reaches the server any more, and it sees no event.
+// crash ends a process: none of its requests reaches the server any more, and it sees no event. A process crashes only once.
 func (w *world) crash(p *process) {
 	w.mu.Lock()
+	if p.crashed {
+		w.mu.Unlock()
+		return
+	}
 	p.crashed = true
 	dead := slices.Clone(w.pending)
 	w.pending = slices.DeleteFunc(w.pending, func(a *action) bool { return a.process == p })
