@@ -43,7 +43,9 @@ func (w *world) checkWrite(c *change) {
 	w.noteRelease(c)
 	if c.before == nil {
 		w.own[uidOf(c.after)] = true
-		w.hasty[uidOf(c.after)] = a.process.old
+		if a.process.old {
+			w.hasty[uidOf(c.after)] = w.done
+		}
 		return
 	}
 	if w.own[uidOf(c.before)] {

@@ -140,23 +140,28 @@ func (k *knowledge) restAfter(steps int) (rest outcome, isKnown bool) {
 	return k.outcome, steps >= k.steps
 }
 
-// corrects reports whether a deletion takes back what the operator has made from an old view. At the next rest a clean run has another
-// object with the name, or none.
+// corrects reports whether a deletion takes back what the operator has made from an old view. A clean run has another object with the name, or
+// none, at the rest after the deletion, and also at the rest after the creation.
 func (w *world) corrects(deletion *change) bool {
-	if w.known == nil || !w.hasty[uidOf(deletion.before)] {
+	made, isHasty := w.hasty[uidOf(deletion.before)]
+	if w.known == nil || !isHasty {
 		return false
 	}
 	object, err := decode(deletion.before)
 	s, errState := w.state()
-	rest, isKnown := w.known.restAfter(w.done)
-	if err != nil || errState != nil || !isKnown {
+	if err != nil || errState != nil {
 		return false
 	}
 	o, c := &unstructured.Unstructured{Object: object}, newCanonical(s, w.names)
-	key := c.Key(o)
-	wanted := outcome{key: rest[key]}
-	return slices.ContainsFunc(canonical.Compare(outcome{key: {c.Fields(o)}}, wanted, w.known.restNoise), func(d difference) bool {
-		return !strings.HasPrefix(d.Path, "status.")
+	return w.known.lacks(c.Key(o), c.Fields(o), made) && w.known.lacks(c.Key(o), c.Fields(o), w.done)
+}
+
+// lacks reports whether a clean run has another object with a key, or none, at the rest after its first steps. The cluster's controllers may
+// not have written all their fields yet, so the object may have fewer fields than the one of the clean run.
+func (k *knowledge) lacks(key string, object fields, steps int) bool {
+	rest, isKnown := k.restAfter(steps)
+	return isKnown && slices.ContainsFunc(canonical.Compare(outcome{key: {object}}, outcome{key: rest[key]}, k.restNoise), func(d difference) bool {
+		return d.Path == "" || d.Got != "" && !strings.HasPrefix(d.Path, "status.")
 	})
 }
 
