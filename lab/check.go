@@ -29,8 +29,19 @@ type knowledge struct {
 	// duration is the time of a clean run, and deletions are the objects that it deletes.
 	duration  time.Duration
 	deletions deletions
+	// random are the objects that one clean run has and another one lacks: their names are random.
+	random map[string]bool
 	// steps is the number of steps. The rest after the last step is the outcome.
 	steps int
+}
+
+// learnNames finds the names that are random, in the states of two clean runs at the same rest.
+func (k *knowledge) learnNames(first, other outcome) {
+	for object := range first {
+		if len(other[object]) == 0 {
+			k.random[object] = true
+		}
+	}
 }
 
 // checkWrite checks a write when the server has stored it.

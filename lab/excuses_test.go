@@ -3,12 +3,14 @@ package lab
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"flyball.dev/ctrl/client"
 )
@@ -100,6 +102,53 @@ func TestRenew(t *testing.T) {
 		w.processes, w.states[0] = []*process{p}, choiceState{begun: true, ended: tc.ended, process: p}
 		if w.renew(); p.old != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, p.old, tc.want)
+		}
+	}
+}
+
+// TestLossBesideRandomNames: an object with a fixed name lasts although others of its kind have random names.
+func TestLossBesideRandomNames(t *testing.T) {
+	original := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	scenario := copied()
+	scenario.Steps = append(scenario.Steps,
+		Step{Name: "another Secret", Do: func(ctx context.Context, c client.Client) error {
+			return c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-" + utilrand.String(5)}})
+		}},
+		Update(original, func(c *corev1.ConfigMap) { c.Labels = map[string]string{"tier": "front"} }),
+		Update(original, func(c *corev1.ConfigMap) { c.Data = map[string]string{"secret": "yes"} }))
+	e := learned(t, operatorOf(switched), scenario)
+	r := e.run(Schedule{{Do: TimeTravel, At: Point{Action: "operator see configmaps default/web modified", N: 1},
+		Until: &Point{Action: "operator create secrets default/web", N: 1}}}, clean{})
+	if r.finding == nil || r.finding.Check != dataLoss {
+		t.Errorf("finding: %+v, want one of the check %q\n%s", r.finding, dataLoss, r.world.story(nil))
+	}
+	for object := range e.known.outcome {
+		if got, want := e.known.lasts(deletion{object, 4}), !strings.Contains(object, "/other-"); got != want {
+			t.Errorf("%s lasts: %v, want %v", object, got, want)
+		}
+	}
+}
+
+// TestMayBeGone: nobody needs to create an object with a random name again that had finished, unless a later step changes such an object.
+func TestMayBeGone(t *testing.T) {
+	job := func(size string) outcome { return outcome{"Job.batch default/web-x7k2p": {{"spec.size": size}}} }
+	n := noise{"Job.batch name": true}
+	for _, tc := range []struct {
+		name        string
+		finished    string
+		object      string
+		then, after outcome
+		want        bool
+	}{
+		{"unchanged", "Job.batch default/web-b4f9z", "Job.batch default/*", job("1"), job("1"), true},
+		{"changed", "Job.batch default/web-b4f9z", "Job.batch default/*", job("1"), job("2"), false},
+		{"another namespace", "Job.batch other/web-b4f9z", "Job.batch default/*", job("1"), job("1"), false},
+		{"another kind", "Job.batch default/web-b4f9z", "Pod default/web", job("1"), job("1"), false},
+	} {
+		w := newWorld(&explorer{known: &knowledge{rests: []outcome{tc.then}}}, nil)
+		w.finished[tc.finished] = 0
+		if got := w.mayBeGone(tc.object, tc.after, n); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }
