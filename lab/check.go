@@ -29,8 +29,19 @@ type knowledge struct {
 	// duration is the time of a clean run, and deletions are the objects that it deletes.
 	duration  time.Duration
 	deletions deletions
+	// random are the objects that one clean run has and another one lacks: their names are random.
+	random map[string]bool
 	// steps is the number of steps. The rest after the last step is the outcome.
 	steps int
+}
+
+// learnNames finds the names that are random, in the states of two clean runs at the same rest.
+func (k *knowledge) learnNames(first, other outcome) {
+	for object := range first {
+		if len(other[object]) == 0 {
+			k.random[object] = true
+		}
+	}
 }
 
 // checkWrite checks a write when the server has stored it.
@@ -43,7 +54,9 @@ func (w *world) checkWrite(c *change) {
 	w.noteRelease(c)
 	if c.before == nil {
 		w.own[uidOf(c.after)] = true
-		w.hasty[uidOf(c.after)] = a.process.old
+		if a.process.old {
+			w.hasty[uidOf(c.after)] = w.done
+		}
 		return
 	}
 	if w.own[uidOf(c.before)] {

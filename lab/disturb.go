@@ -74,7 +74,7 @@ func (w *world) noteFinished(o *unstructured.Unstructured) error {
 	for _, other := range s.objects {
 		owner := metav1.GetControllerOf(other)
 		if (hasFinished(other) || w.released[other.GetUID()]) && (other.GetUID() == o.GetUID() || owner != nil && owner.UID == o.GetUID()) {
-			w.finished[w.known.noise.Key(c.Key(other))] = w.done
+			w.finished[c.Key(other)] = w.done
 		}
 	}
 	return nil

@@ -122,6 +122,7 @@ func (w *world) do(step Step) {
 	w.actor = nil
 	w.done++
 	w.rest = step.Rest
+	w.renew()
 	w.trace = append(w.trace, event{at: w.now(), text: stepPrefix + step.Name})
 	w.lastChange = w.now()
 	result := make(chan error, 1)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,12 +30,22 @@ import (
 // mayBeGone reports whether nobody needs to create an object again: the object had finished when somebody else deleted it, and in a
 // clean run no later step changes it before the rest with an outcome.
 func (w *world) mayBeGone(object string, rest outcome, n noise) bool {
-	step, ok := w.finished[object]
-	if !ok || step >= len(w.known.rests) {
-		return ok
+	for finished, step := range w.finished {
+		if n.Key(finished) != object {
+			continue
+		}
+		if step >= len(w.known.rests) || len(canonical.Compare(only(object, w.known.rests[step], n), only(object, rest, n), n)) == 0 {
+			return true
+		}
 	}
-	then, now := outcome{object: w.known.rests[step][object]}, outcome{object: rest[object]}
-	return len(canonical.Compare(then, now, n)) == 0
+	return false
+}
+
+// only returns the part of an outcome that the noise gives the key of an object.
+func only(object string, o outcome, n noise) outcome {
+	o = maps.Clone(o)
+	maps.DeleteFunc(o, func(key string, _ []fields) bool { return n.Key(key) != object })
+	return o
 }
 
 // hasFinished reports whether an object is a Job or a Pod that has ended.
@@ -125,11 +136,12 @@ func (w *world) isAbandoned(o *unstructured.Unstructured) bool {
 }
 
 // lasts reports whether a clean run has the object of a deletion at the next rest. Without the object there, a process that has started
-// on an old view may have made the object again, and deletes the object when the view goes on. The rests lack the ones at which two clean runs have
-// other objects. Before such a rest an object lasts, for no clean run says otherwise.
+// on an old view may have made the object again, and deletes the object when the view goes on. The rests lack the ones at which two clean
+// runs have other objects. Before such a rest an object lasts, for no clean run says otherwise. An object with a random name does not last:
+// the operator may keep another one instead, as with a name that the server generates.
 func (k *knowledge) lasts(d deletion) bool {
 	rest, isKnown := k.restAfter(d.step)
-	return !isKnown || len(rest[k.noise.Key(d.object)]) > 0
+	return !k.random[d.object] && (!isKnown || len(rest[d.object]) > 0)
 }
 
 // restAfter returns the state of a clean run at the rest after its first steps, unless two clean runs have other objects there.
@@ -140,23 +152,29 @@ func (k *knowledge) restAfter(steps int) (rest outcome, isKnown bool) {
 	return k.outcome, steps >= k.steps
 }
 
-// corrects reports whether a deletion takes back what the operator has made from an old view. At the next rest a clean run has another
-// object with the name, or none.
+// corrects reports whether a deletion takes back what the operator has made from an old view. A clean run has another object with the
+// name, or none, at the rest after the deletion, and also at the rest after the creation.
 func (w *world) corrects(deletion *change) bool {
-	if w.known == nil || !w.hasty[uidOf(deletion.before)] {
+	made, isHasty := w.hasty[uidOf(deletion.before)]
+	if w.known == nil || !isHasty {
 		return false
 	}
 	object, err := decode(deletion.before)
 	s, errState := w.state()
-	rest, isKnown := w.known.restAfter(w.done)
-	if err != nil || errState != nil || !isKnown {
+	if err != nil || errState != nil {
 		return false
 	}
 	o, c := &unstructured.Unstructured{Object: object}, newCanonical(s, w.names)
-	key := c.Key(o)
-	wanted := outcome{key: rest[key]}
-	return slices.ContainsFunc(canonical.Compare(outcome{key: {c.Fields(o)}}, wanted, w.known.restNoise), func(d difference) bool {
-		return !strings.HasPrefix(d.Path, "status.")
+	return w.known.lacks(c.Key(o), c.Fields(o), made) && w.known.lacks(c.Key(o), c.Fields(o), w.done)
+}
+
+// lacks reports whether a clean run has another object with a key, or none, at the rest after its first steps. The cluster's controllers
+// may not have written all their fields yet, so the object may have fewer fields than the one of the clean run.
+func (k *knowledge) lacks(key string, object fields, steps int) bool {
+	rest, isKnown := k.restAfter(steps)
+	differences := canonical.Compare(outcome{key: {object}}, outcome{key: rest[key]}, k.restNoise)
+	return isKnown && slices.ContainsFunc(differences, func(d difference) bool {
+		return d.Path == "" || d.Got != "" && !strings.HasPrefix(d.Path, "status.")
 	})
 }
 

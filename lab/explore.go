@@ -386,7 +386,7 @@ func (e *explorer) learn() (*Finding, error) {
 	}
 	k := &knowledge{outcome: first.state, noise: noise{}, touched: first.world.touched, actions: len(first.world.trace),
 		trace: first.world.trace[:first.world.over], names: first.world.names, duration: first.world.now(), deletions: first.world.deletions, steps: first.world.done,
-		rests: first.world.rests, restNoise: noise{}}
+		rests: first.world.rests, restNoise: noise{}, random: map[string]bool{}}
 	for _, variant := range e.cleanVariants() {
 		r := e.run(nil, variant)
 		if r.finding != nil {
@@ -400,7 +400,9 @@ func (e *explorer) learn() (*Finding, error) {
 				k.rests = k.rests[:i] // the time of a rest decides which objects there are
 				break
 			}
+			k.learnNames(k.rests[i], state)
 		}
+		k.learnNames(k.outcome, r.state)
 		k.deletions.atLeast(r.world.deletions)
 	}
 	maps.Copy(k.restNoise, k.noise)

@@ -87,6 +87,23 @@ func (w *world) freeze(p *process, resource string, revision uint64) {
 	p.frozen[resource] = revision
 }
 
+// renew notes at a rest that the processes have new views, unless a fault lasts that makes them old.
+func (w *world) renew() {
+	for _, p := range w.processes {
+		p.old = p.old && w.staysOld(p)
+	}
+}
+
+// staysOld reports whether a fault lasts that makes the view of a process old.
+func (w *world) staysOld(p *process) bool {
+	for i := range w.states {
+		if s := &w.states[i]; s.begun && !s.ended && s.process == p && w.schedule[i].Do.makesOld() {
+			return true
+		}
+	}
+	return len(p.frozen) > 0
+}
+
 func (w *world) thaw(name, resource string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,6 +196,7 @@ func (w *world) end(i int) bool {
 	s.ended = true
 	switch c.Do {
 	case CrashBefore, CrashAfter:
+		w.crash(s.process) // in real time, the response to its write may be late
 		w.restart(c, s.process)
 	case Hold:
 		w.mu.Lock()

@@ -61,3 +61,21 @@ func TestUntilBeforeCrash(t *testing.T) {
 		t.Error("the choice has ended before the crash")
 	}
 }
+
+// TestRestartBeforeCrash: in real time, a choice may end while the response to its write is late. Then the process crashes before the next
+// one starts, and only once.
+func TestRestartBeforeCrash(t *testing.T) {
+	w := newWorld(&explorer{}, Schedule{{Do: CrashAfter}})
+	p := w.newProcess("operator", false, nil)
+	stops := 0
+	p.stop = func() { stops++ }
+	w.states[0] = choiceState{begun: true, process: p}
+	w.end(0)
+	if !w.isCrashed(p) {
+		t.Error("the next process starts beside this one")
+	}
+	w.crash(p) // the response
+	if stops != 1 {
+		t.Errorf("the process stops %d times, want once", stops)
+	}
+}

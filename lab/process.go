@@ -40,7 +40,7 @@ type process struct {
 
 	lease leadershipOf
 	ends  ends
-	old   bool // the process has acted on an old view, or may have
+	old   bool // the process acts on an old view, or may
 
 	stop context.CancelFunc // of the operator's manager; nil for others
 	done chan error         // receives the result of the manager

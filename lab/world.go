@@ -74,7 +74,7 @@ type world struct {
 	removedForeign bool               // one of these has been deleted again
 	released       map[types.UID]bool // the objects from which the operator has taken their controller
 	own            map[string]bool    // the UIDs of the objects that the operator has made
-	hasty          map[string]bool    // the UIDs of the ones that it has made from an old view
+	hasty          map[string]int     // the UIDs of the ones that it has made from an old view, with the number of steps done then
 	touched        map[string]bool    // see [knowledge]
 	// stored and decoded are the objects that this run has written, by key; decoded has only some of them.
 	stored  map[string][]byte
@@ -133,7 +133,7 @@ type limits struct {
 
 func newWorld(e *explorer, schedule Schedule) *world {
 	return &world{
-		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, released: map[types.UID]bool{}, hasty: map[string]bool{}, touched: map[string]bool{},
+		explorer: e, known: e.known, schedule: schedule, foreign: map[string]bool{}, own: map[string]bool{}, released: map[types.UID]bool{}, hasty: map[string]int{}, touched: map[string]bool{},
 		states: make([]choiceState, len(schedule)), stored: map[string][]byte{}, decoded: map[string]*unstructured.Unstructured{},
 		names: newNames(), resources: newWritten(), counts: map[string]int{}, happened: map[Point]bool{}, deletions: deletions{}, deleted: map[string]bool{}, finished: map[string]int{},
 		loops:    map[loopOf]*loop{},
@@ -252,9 +252,13 @@ func (w *world) missing(s *stream) bool {
 	return false
 }
 
-// crash ends a process: none of its requests reaches the server any more, and it sees no event.
+// crash ends a process: none of its requests reaches the server any more, and it sees no event. A process crashes only once.
 func (w *world) crash(p *process) {
 	w.mu.Lock()
+	if p.crashed {
+		w.mu.Unlock()
+		return
+	}
 	p.crashed = true
 	dead := slices.Clone(w.pending)
 	w.pending = slices.DeleteFunc(w.pending, func(a *action) bool { return a.process == p })
