@@ -1,5 +1,5 @@
 // Package check has the vocabulary of validation. A [Field] is a field of the object that is checked, and has a method for
-// each kind of error. The functions are rules: each checks the value of a field, and reports what is wrong.
+// each kind of error. The functions are rules: each takes a field and its value, and adds an error if the value is invalid.
 //
 //	check.NonNegative(spec.Child("completions"), s.Completions)
 //	if indexed && s.Completions == nil {
@@ -61,6 +61,12 @@ func (f Field) NotSupported(value any, supported ...string) {
 
 // Required reports that f is missing.
 func (f Field) Required(detail string) { f.report(field.Required(f.Path.Field(), detail)) }
+
+// Forbidden reports that f must not be set, or not to its value.
+func (f Field) Forbidden(detail string) { f.report(field.Forbidden(f.Path.Field(), detail)) }
+
+// NotFound reports that f refers to something that does not exist.
+func (f Field) NotFound(value any) { f.report(field.NotFound(f.Path.Field(), value)) }
 
 // Duplicate reports that an earlier item has the value of f.
 func (f Field) Duplicate(value any) { f.report(field.Duplicate(f.Path.Field(), value)) }

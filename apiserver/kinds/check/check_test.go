@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -30,6 +32,14 @@ func TestErrors(t *testing.T) {
 	object.Invalid("all", "wrong")
 	spec.Child("required").Required("sometimes")
 	spec.Child("manual").NotSupported(true, "false")
+	spec.Child("forbidden").Forbidden("here")
+	spec.Child("reference").NotFound("x")
+	Required(spec.Child("name"), policy(""))
+	Positive(spec.Child("size"), int32(0))
+	Port(spec.Child("port"), 65536)
+	PortOrName(spec.Child("portOrName"), intstr.FromInt32(0))
+	DNSLabel(spec.Child("label"), "")
+	Valid(spec.Child("path"), "a/b", content.IsPathSegmentName)
 	var got []string
 	for _, err := range errs {
 		got = append(got, err.Error())
@@ -48,6 +58,14 @@ func TestErrors(t *testing.T) {
 		`<nil>: Invalid value: "all": wrong`,
 		"spec.required: Required value: sometimes",
 		`spec.manual: Unsupported value: true: supported values: "false"`,
+		"spec.forbidden: Forbidden: here",
+		`spec.reference: Not found: "x"`,
+		"spec.name: Required value",
+		"spec.size: Invalid value: 0: must be greater than zero",
+		"spec.port: Invalid value: 65536: must be between 1 and 65535, inclusive",
+		"spec.portOrName: Invalid value: 0: must be between 1 and 65535, inclusive",
+		"spec.label: Required value",
+		`spec.path: Invalid value: "a/b": may not contain '/'`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -65,6 +83,17 @@ func TestValid(t *testing.T) {
 		OneOf(spec.Child("policy"), policy("B"), "B", "A")
 		OptionalOneOf(spec.Child("optional"), (*policy)(nil), "B", "A")
 		Immutable(spec.Child("fixed"), &names[0], &names[0])
+		Required(spec.Child("name"), names[0])
+		Positive(spec.Child("size"), int64(1))
+		Port(spec.Child("port"), 80)
+		PortOrName(spec.Child("portOrName"), intstr.FromInt32(80))
+		DNSLabel(spec.Child("label"), names[0])
+		DNSName(spec.Child("dnsName"), names[0])
+		QualifiedName(spec.Child("qualified"), policy("a.b/c"))
+		LabelName(spec.Child("key"), "a.b/c")
+		Labels(spec.Child("labels"), nil)
+		LabelSelector(spec.Child("selector"), nil)
+		Valid(spec.Child("path"), names[0], content.IsPathSegmentName)
 		for i := range names {
 			checkName(spec.Child("items").Index(i).Key("x"), names[i])
 		}

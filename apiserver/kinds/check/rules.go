@@ -4,17 +4,68 @@ import (
 	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Required checks that a string is not empty.
+func Required[S ~string](f Field, s S) {
+	if s == "" {
+		f.Required("")
+	}
+}
+
+// Valid checks a value by one of upstream's functions, which returns messages.
+func Valid[T any](f Field, value T, validate func(T) []string) {
+	for _, message := range validate(value) {
+		f.Invalid(value, message)
+	}
+}
+
 // NonNegative checks a number that may be absent.
 func NonNegative[N int32 | int64](f Field, n *N) {
 	if n != nil && *n < 0 {
 		f.report(field.Invalid(f.Path.Field(), int64(*n), apivalidation.IsNegativeErrorMsg).WithOrigin("minimum"))
 	}
+}
+
+// Positive checks that a number is greater than zero.
+func Positive[N int32 | int64](f Field, n N) {
+	if n <= 0 {
+		f.Invalid(int64(n), "must be greater than zero")
+	}
+}
+
+// Port checks the number of a port.
+func Port(f Field, n int32) { f.Report(fieldrules.Port(n, &f.Path, "")...) }
+
+// PortOrName checks the number or the name of a port.
+func PortOrName(f Field, p intstr.IntOrString) { f.Report(fieldrules.PortOrName(p, &f.Path, "")...) }
+
+// DNSLabel checks that a name is present, and has no dots.
+func DNSLabel(f Field, name string) { f.Report(fieldrules.DNSLabel(name, &f.Path, "")...) }
+
+// DNSName checks a name that may have dots.
+func DNSName(f Field, name string) { f.Report(fieldrules.DNSName(name, &f.Path, "")...) }
+
+// QualifiedName checks a name such as example.com/name.
+func QualifiedName[S ~string](f Field, name S) {
+	f.Report(fieldrules.QualifiedName(name, &f.Path, "")...)
+}
+
+// LabelName checks the key of a label or a taint.
+func LabelName(f Field, key string) { f.Report(fieldrules.LabelName(key, &f.Path, "")...) }
+
+// Labels checks the keys and values of labels.
+func Labels(f Field, labels map[string]string) { f.Report(fieldrules.LabelMap(labels, &f.Path, "")...) }
+
+// LabelSelector checks the operators, keys and values of a selector, which may be nil.
+func LabelSelector(f Field, s *metav1.LabelSelector) {
+	f.Report(fieldrules.LabelSelector(s, &f.Path, "")...)
 }
 
 // OneOf checks that a value is one of the supported ones. The message has them in this order.
