@@ -24,8 +24,11 @@ type Field struct {
 }
 
 // Object returns the field that is the whole object. Its errors, and the errors of the fields in it, are added to errs.
-func Object(errs *field.ErrorList) Field {
-	return Field{report: func(err *field.Error) { *errs = append(*errs, err) }}
+func Object(errs *field.ErrorList) Field { return Field{}.Into(errs) }
+
+// Into returns f with another list for its errors, and for the errors of the fields in it.
+func (f Field) Into(errs *field.ErrorList) Field {
+	return Field{f.Path, func(err *field.Error) { *errs = append(*errs, err) }}
 }
 
 // Child returns the field with this name in f.

@@ -34,6 +34,14 @@ func TestErrors(t *testing.T) {
 	spec.Child("manual").NotSupported(true, "false")
 	spec.Child("forbidden").Forbidden("here")
 	spec.Child("reference").NotFound("x")
+	Forbid(spec.Child("set"), true, "there")
+	Forbid(spec.Child("unset"), false, "there")
+	var invalid field.ErrorList
+	Optional(spec.Child("optionalPort").Into(&invalid), new(int32(0)), Port)
+	spec.Report(invalid...)
+	if !Fails(func(f Field) { Port(f, 0) }) || Fails(func(f Field) { Port(f, 1) }) {
+		t.Error("Fails")
+	}
 	Required(spec.Child("name"), policy(""))
 	Positive(spec.Child("size"), int32(0))
 	Port(spec.Child("port"), 65536)
@@ -60,6 +68,8 @@ func TestErrors(t *testing.T) {
 		`spec.manual: Unsupported value: true: supported values: "false"`,
 		"spec.forbidden: Forbidden: here",
 		`spec.reference: Not found: "x"`,
+		"spec.set: Forbidden: there",
+		"spec.optionalPort: Invalid value: 0: must be between 1 and 65535, inclusive",
 		"spec.name: Required value",
 		"spec.size: Invalid value: 0: must be greater than zero",
 		"spec.port: Invalid value: 65536: must be between 1 and 65535, inclusive",
@@ -84,6 +94,9 @@ func TestValid(t *testing.T) {
 		OptionalOneOf(spec.Child("optional"), (*policy)(nil), "B", "A")
 		Immutable(spec.Child("fixed"), &names[0], &names[0])
 		Required(spec.Child("name"), names[0])
+		Optional(spec.Child("optionalLabel"), &names[0], DNSLabel)
+		Optional(spec.Child("absentLabel"), nil, DNSLabel)
+		IfSet(spec.Child("label"), "", DNSLabel)
 		Positive(spec.Child("size"), int64(1))
 		Port(spec.Child("port"), 80)
 		PortOrName(spec.Child("portOrName"), intstr.FromInt32(80))

@@ -12,6 +12,35 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Optional applies a rule to a value that may be absent.
+func Optional[T any](f Field, value *T, rule func(Field, T)) {
+	if value != nil {
+		rule(f, *value)
+	}
+}
+
+// IfSet applies a rule to a value unless the value is zero.
+func IfSet[T comparable](f Field, value T, rule func(Field, T)) {
+	var zero T
+	if value != zero {
+		rule(f, value)
+	}
+}
+
+// Fails reports whether rules find errors. An update may keep values that are invalid already.
+func Fails(rules func(Field)) bool {
+	var errs field.ErrorList
+	rules(Object(&errs))
+	return len(errs) > 0
+}
+
+// Forbid checks that a field is not set.
+func Forbid(f Field, set bool, detail string) {
+	if set {
+		f.Forbidden(detail)
+	}
+}
+
 // Required checks that a string is not empty.
 func Required[S ~string](f Field, s S) {
 	if s == "" {
