@@ -2,9 +2,11 @@ package check
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -48,6 +50,13 @@ func TestErrors(t *testing.T) {
 	PortOrName(spec.Child("portOrName"), intstr.FromInt32(0))
 	DNSLabel(spec.Child("label"), "")
 	Valid(spec.Child("path"), "a/b", content.IsPathSegmentName)
+	Messages(spec.Child("messages"), 1, []string{"a", "b"})
+	union := Union{{"none", false}, {"one", true}, {"two", true}}
+	union.ForbidOthers(spec, "besides "+union.First())
+	Annotations(spec.Child("annotations"), map[string]string{"a": strings.Repeat("x", 1<<18)})
+	TemplateMetadata(spec.Child("metadata"), metav1.ObjectMeta{Name: "x"})
+	DriverName(spec.Child("driver"), "")
+	SignerName(spec.Child("signer"), "")
 	var got []string
 	for _, err := range errs {
 		got = append(got, err.Error())
@@ -76,6 +85,13 @@ func TestErrors(t *testing.T) {
 		"spec.portOrName: Invalid value: 0: must be between 1 and 65535, inclusive",
 		"spec.label: Required value",
 		`spec.path: Invalid value: "a/b": may not contain '/'`,
+		"spec.messages: Invalid value: 1: a",
+		"spec.messages: Invalid value: 1: b",
+		"spec.two: Forbidden: besides one",
+		"spec.annotations: Too long: may not be more than 262144 bytes",
+		"spec.metadata.name: Forbidden: cannot be set",
+		"spec.driver: Required value",
+		"spec.signer: Required value",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -107,6 +123,9 @@ func TestValid(t *testing.T) {
 		Labels(spec.Child("labels"), nil)
 		LabelSelector(spec.Child("selector"), nil)
 		Valid(spec.Child("path"), names[0], content.IsPathSegmentName)
+		Messages(spec.Child("messages"), names[0], nil)
+		Union{{"none", false}, {"one", true}}.ForbidOthers(spec, "")
+		Annotations(spec.Child("annotations"), nil)
 		for i := range names {
 			checkName(spec.Child("items").Index(i).Key("x"), names[i])
 		}

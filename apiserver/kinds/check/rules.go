@@ -50,7 +50,12 @@ func Required[S ~string](f Field, s S) {
 
 // Valid checks a value by one of upstream's functions, which returns messages.
 func Valid[T any](f Field, value T, validate func(T) []string) {
-	for _, message := range validate(value) {
+	Messages(f, value, validate(value))
+}
+
+// Messages adds an error for each message of one of upstream's functions.
+func Messages[T any](f Field, value T, messages []string) {
+	for _, message := range messages {
 		f.Invalid(value, message)
 	}
 }
@@ -91,6 +96,24 @@ func LabelName(f Field, key string) { f.Report(fieldrules.LabelName(key, &f.Path
 
 // Labels checks the keys and values of labels.
 func Labels(f Field, labels map[string]string) { f.Report(fieldrules.LabelMap(labels, &f.Path, "")...) }
+
+// Annotations checks the keys and the size of annotations.
+func Annotations(f Field, annotations map[string]string) {
+	if len(annotations) > 0 {
+		f.Report(apivalidation.ValidateAnnotations(annotations, f.Path.Field())...)
+	}
+}
+
+// TemplateMetadata checks the metadata of a template of objects, which has labels and annotations only.
+func TemplateMetadata(f Field, m metav1.ObjectMeta) {
+	f.Report(fieldrules.TemplateMetadata(m, &f.Path)...)
+}
+
+// DriverName checks the name of a CSI driver.
+func DriverName(f Field, name string) { f.Report(fieldrules.DriverName(name, &f.Path, "")...) }
+
+// SignerName checks the name of a signer, such as example.com/signer.
+func SignerName(f Field, name string) { f.Report(fieldrules.SignerName(name, &f.Path, "")...) }
 
 // LabelSelector checks the operators, keys and values of a selector, which may be nil.
 func LabelSelector(f Field, s *metav1.LabelSelector) {
