@@ -15,6 +15,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -131,8 +132,7 @@ func validateDaemonSet(d *appsv1.DaemonSet, old *corev1.PodTemplateSpec) field.E
 	if selector, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil {
 		errs = append(errs, workload.Matches(selector, &s.Template)...)
 	}
-	template := fieldrules.Spec.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(&s.Template, old, &template)...)
+	podspec.ValidateTemplate(check.Object(&errs).Child("spec").Child("template"), &s.Template, old)
 	errs = append(errs, workload.RestartsAlways(&s.Template, "DaemonSet")...)
 	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,

@@ -12,6 +12,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -168,8 +169,7 @@ func claimTemplates(claims []corev1.PersistentVolumeClaim) field.ErrorList {
 	list := fieldrules.Spec.Child("volumeClaimTemplates")
 	for i := range claims {
 		item := list.Index(i)
-		at := item.Child("spec")
-		errs = append(errs, podspec.ValidateClaim(&claims[i].Spec, nil, &at)...)
+		podspec.ValidateClaim(check.Field{Path: item.Child("spec")}.Into(&errs), &claims[i].Spec, nil)
 	}
 	return errs
 }
@@ -178,21 +178,23 @@ func claimTemplates(claims []corev1.PersistentVolumeClaim) field.ErrorList {
 //
 //upstream:pkg/apis/apps/validation.ValidatePodTemplateSpecForStatefulSet
 //upstream:pkg/apis/apps/validation.volumesToAddForTemplates
-func statefulTemplate(spec, old *appsv1.StatefulSetSpec, skip bool) field.ErrorList {
+func statefulTemplate(spec, old *appsv1.StatefulSetSpec, skip bool) (errs field.ErrorList) {
 	t := spec.Template
 	t.Spec.Subdomain, t.Spec.Hostname = "", "" // the controller replaces them
-	at := fieldrules.Spec.Child("template")
+	at := check.Object(&errs).Child("spec").Child("template")
 	var was *corev1.PodTemplateSpec
 	if old != nil {
 		was = &old.Template
 	}
 	if skip {
-		return podspec.ValidateTemplateMeta(&t, was, &at)
+		podspec.ValidateTemplateMeta(at, &t, was)
+		return errs
 	}
 	if len(spec.VolumeClaimTemplates) > 0 {
 		t.Spec.Volumes = withClaims(t.Spec.Volumes, spec.VolumeClaimTemplates)
 	}
-	return podspec.ValidateTemplate(&t, was, &at)
+	podspec.ValidateTemplate(at, &t, was)
+	return errs
 }
 
 // withClaims returns volumes with a volume for each claim. A claim replaces a volume of its name.

@@ -17,6 +17,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -145,7 +146,7 @@ func nodeTaints(taints []corev1.Taint, list *fieldrules.Path) field.ErrorList {
 		if messages := validation.IsValidLabelValue(t.Value); len(messages) > 0 {
 			errs = append(errs, field.Invalid(at.ChildField("value"), t.Value, strings.Join(messages, ";")))
 		}
-		errs = append(errs, taintEffect(t.Effect, &at)...)
+		podspec.TaintEffect(check.Field{Path: at.Child("effect")}.Into(&errs), t.Effect)
 		if !seen.Add(taint{t.Key, t.Effect}) {
 			d := field.Duplicate(at.Field(), fieldrules.Internal(*t))
 			d.Detail = "taints must be unique by key and effect pair"
@@ -200,17 +201,6 @@ func nodeAddresses(n *corev1.Node) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// taintEffect checks the effect of a taint.
-//
-//upstream:pkg/apis/core/validation.validateTaintEffect
-func taintEffect(e corev1.TaintEffect, at *fieldrules.Path) field.ErrorList {
-	known := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
-	if e != "" && !slices.Contains(known, e) {
-		return field.ErrorList{field.NotSupported(at.ChildField("effect"), e, known)}
-	}
-	return podspec.TaintEffect(e, at)
 }
 
 // avoidPods checks the annotation that names the controllers of the pods to avoid.

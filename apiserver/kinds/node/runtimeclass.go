@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -32,14 +33,12 @@ func RuntimeClasses() kinds.Kind {
 		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
 			var errs field.ErrorList
 			if r.Overhead != nil {
-				overhead := fieldrules.Root.Child("overhead")
-				errs = append(errs, fieldrules.ResourceRequirements(&corev1.ResourceRequirements{Limits: r.Overhead.PodFixed}, &overhead,
-					fieldrules.ContainerResource, false)...)
+				check.Resources(check.Object(&errs).Child("overhead"), &corev1.ResourceRequirements{Limits: r.Overhead.PodFixed}, false, false)
 			}
 			if r.Scheduling != nil {
 				at := fieldrules.Root.Child("scheduling")
 				errs = append(errs, fieldrules.LabelMap(r.Scheduling.NodeSelector, &at, "nodeSelector")...)
-				errs = append(errs, podspec.Tolerations(r.Scheduling.Tolerations, &at)...)
+				podspec.Tolerations(check.Object(&errs).Child("scheduling").Child("tolerations"), r.Scheduling.Tolerations)
 				errs = append(errs, distinct(r.Scheduling.Tolerations, at.Child("tolerations"))...)
 			}
 			return errs

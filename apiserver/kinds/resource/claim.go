@@ -18,6 +18,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -435,8 +436,7 @@ func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.Err
 		return append(errs, configuration(k.Opaque, w)...)
 	})...)
 	if a.NodeSelector != nil {
-		at := in.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(a.NodeSelector, false, &at)...)
+		podspec.NodeSelector(check.Field{Path: in.Child("nodeSelector")}.Into(&errs), a.NodeSelector, false)
 	}
 	return errs
 }

@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -146,7 +147,7 @@ func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	if s.NodeSelector != nil {
 		present = append(present, "`nodeSelector`")
 		at := w.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(s.NodeSelector, false, &at)...)
+		podspec.NodeSelector(check.Field{Path: at}.Into(&errs), s.NodeSelector, false)
 		if terms := s.NodeSelector.NodeSelectorTerms; len(terms) != 1 {
 			errs = append(errs, field.Invalid(at.ChildField("nodeSelectorTerms"), fieldrules.Internal(terms), "must have exactly one node selector term"))
 		}
@@ -282,8 +283,7 @@ func deviceNodes(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field
 	}
 	if d.NodeSelector != nil {
 		present = append(present, "`nodeSelector`")
-		at := w.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(d.NodeSelector, false, &at)...)
+		podspec.NodeSelector(check.Field{Path: w.Child("nodeSelector")}.Into(&errs), d.NodeSelector, false)
 	}
 	switch {
 	case d.AllNodes == nil:

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -90,8 +91,8 @@ func attachmentSource(s *storagev1.VolumeAttachmentSource) field.ErrorList {
 	case s.InlineVolumeSpec != nil && name != nil:
 		errs = append(errs, field.Forbidden(at.Field(), one))
 	case name == nil:
-		in := at.Child("inlineVolumeSpec")
-		return core.ValidateInlineVolume(s.InlineVolumeSpec, &in)
+		core.ValidateInlineVolume(check.Object(&errs).Child("spec").Child("source").Child("inlineVolumeSpec"), s.InlineVolumeSpec)
+		return errs
 	case *name == "":
 		errs = append(errs, field.Required(at.ChildField("persistentVolumeName"), "must specify non empty persistentVolumeName"))
 	}

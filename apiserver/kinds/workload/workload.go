@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/equality"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -29,8 +30,7 @@ func Template(s *metav1.LabelSelector, t, old *corev1.PodTemplateSpec) field.Err
 	if !ok {
 		return errs
 	}
-	at := fieldrules.Spec.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(t, old, &at)...)
+	podspec.ValidateTemplate(check.Object(&errs).Child("spec").Child("template"), t, old)
 	return append(errs, RestartsAlways(t, "ReplicaSet")...)
 }
 
