@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/workload"
@@ -326,8 +327,7 @@ func metricSource(m *autoscalingv2.MetricSpec, kind autoscalingv2.MetricSourceTy
 	if c.Name == "" {
 		errs = append(errs, field.Required(at.ChildField("name"), "must specify a resource name"))
 	} else {
-		name := at.Child("name")
-		errs = append(errs, fieldrules.ContainerResource(c.Name, &name)...)
+		check.ContainerResource(check.Field{Path: at.Child("name")}.Into(&errs), c.Name)
 	}
 	if c.Container == "" {
 		errs = append(errs, field.Required(at.ChildField("container"), "must specify a container"))
@@ -412,7 +412,7 @@ func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path,
 	errs = append(errs, fieldrules.OptionalOneOf(r.SelectPolicy, &at, "selectPolicy",
 		autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)...)
 	if t := r.Tolerance; t != nil {
-		errs = append(errs, fieldrules.NonNegativeQuantity(*t, &at, "tolerance")...)
+		check.Quantity(check.Field{Path: at.Child("tolerance")}.Into(&errs), *t)
 	}
 	list := at.Child("policies")
 	if len(r.Policies) == 0 {

@@ -24,10 +24,10 @@ func Resources(f Field, r *corev1.ResourceRequirements, pod, anyPages bool) {
 	for name, request := range r.Requests {
 		switch limit, limited := r.Limits[name]; {
 		case !limited:
-			if !overcommit(name) {
+			if !Overcommits(name) {
 				at.Child("limits").Required("Limit must be set for non overcommitable resources")
 			}
-		case !overcommit(name) && request.Cmp(limit) != 0:
+		case !Overcommits(name) && request.Cmp(limit) != 0:
 			at.Child("requests").Invalidf(request.String(), "must be equal to %s limit of %s", name, limit.String())
 		case request.Cmp(limit) > 0:
 			at.Child("requests").Invalidf(request.String(), "must be less than or equal to %s limit of %s", name, limit.String())
@@ -159,10 +159,10 @@ func native(name corev1.ResourceName) bool {
 	return false
 }
 
-// overcommit reports whether the limit of a resource may be greater than the request.
+// Overcommits reports whether the limit of a resource may be greater than the request.
 //
 //upstream:pkg/apis/core/helper.IsOvercommitAllowed
-func overcommit(name corev1.ResourceName) bool {
+func Overcommits(name corev1.ResourceName) bool {
 	return ofKubernetes(name) && !IsHugePages(name)
 }
 

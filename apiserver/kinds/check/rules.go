@@ -110,8 +110,6 @@ func TemplateMetadata(f Field, m metav1.ObjectMeta) {
 }
 
 // DriverName checks the name of a CSI driver.
-//
-//upstream:pkg/apis/core/validation.ValidateCSIDriverName
 func DriverName(f Field, name string) { f.Report(fieldrules.DriverName(name, &f.Path, "")...) }
 
 // SignerName checks the name of a signer, such as example.com/signer.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -28,7 +29,7 @@ func CSIStorageCapacities() kinds.Kind {
 			errs := fieldrules.LabelSelector(c.NodeTopology, &fieldrules.Root, "nodeTopology")
 			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(c.StorageClassName, false), c.StorageClassName, &fieldrules.Root, "storageClassName")...)
 			if c.Capacity != nil {
-				errs = append(errs, fieldrules.NonNegativeQuantity(*c.Capacity, &fieldrules.Root, "capacity")...)
+				check.Quantity(check.Object(&errs).Child("capacity"), *c.Capacity)
 			}
 			return errs
 		},
