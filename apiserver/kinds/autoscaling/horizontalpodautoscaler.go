@@ -297,7 +297,7 @@ func containerSource(at check.Field, s *autoscalingv2.ContainerResourceMetricSou
 	if s.Name == "" {
 		name.Required("must specify a resource name")
 	} else {
-		name.Report(fieldrules.ContainerResource(s.Name, &name.Path)...)
+		check.ContainerResource(name, s.Name)
 	}
 	if s.Container == "" {
 		container.Required("must specify a container")
@@ -363,7 +363,7 @@ func scaling(at check.Field, r autoscalingv2.HPAScalingRules) {
 	}
 	check.OptionalOneOf(at.Child("selectPolicy"), r.SelectPolicy,
 		autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
-	check.Optional(at.Child("tolerance"), r.Tolerance, check.NonNegativeQuantity)
+	check.Optional(at.Child("tolerance"), r.Tolerance, check.Quantity)
 	if len(r.Policies) == 0 {
 		policies.Required("must specify at least one Policy")
 	}

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -15,9 +14,4 @@ func IntOrPercent(f Field, v *intstr.IntOrString) {
 // AtMost100Percent checks that a percentage, which may be absent, is not above a hundred.
 func AtMost100Percent(f Field, v *intstr.IntOrString) {
 	f.Report(fieldrules.AtMost100Percent(v, &f.Path, "")...)
-}
-
-// NonNegativeQuantity checks that a quantity is not negative.
-func NonNegativeQuantity(f Field, q resource.Quantity) {
-	f.Report(fieldrules.NonNegativeQuantity(q, &f.Path, "")...)
 }
