@@ -12,7 +12,6 @@ import (
 	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
-	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // IPAddresses describes the kind IPAddress.
@@ -27,8 +26,9 @@ func IPAddresses(addresses *core.Addresses) kinds.Kind {
 		Plural: "ipaddresses", ShortNames: []string{"ip"}, Cluster: true,
 		Name:     nameIsIP,
 		Validate: parentReference,
-		ValidateUpdate: func(a, old *networkingv1.IPAddress) field.ErrorList {
-			return fieldrules.ImmutableUnquoted(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+		ValidateUpdate: func(a, old *networkingv1.IPAddress) (errs field.ErrorList) {
+			check.ImmutableUnquoted(check.Object(&errs).Child("spec").Child("parentRef"), a.Spec.ParentRef, old.Spec.ParentRef)
+			return errs
 		},
 		Allocator: func(s kinds.Stored[*networkingv1.IPAddress]) kinds.ResourceAllocator[*networkingv1.IPAddress] {
 			addresses.IPs = s
