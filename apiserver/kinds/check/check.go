@@ -5,8 +5,6 @@
 //	if indexed && s.Completions == nil {
 //		spec.Child("completions").Required("when completion mode is Indexed")
 //	}
-//
-//upstream:none The rules of the kinds name what they mirror.
 package check
 
 import (
