@@ -246,7 +246,8 @@ func validateNodeUpdate(n, old *corev1.Node) (errs field.ErrorList) {
 		if n.Spec.ProviderID == "" {
 			why = "field cannot be cleared once set"
 		}
-		spec.Child("providerID").Invalid(nil, why)
+		at := spec.Child("providerID")
+		at.Report(field.Invalid(at.Path.Field(), nil, why).WithOrigin("update"))
 	}
 	check.Forbid(spec.Child("externalID"), n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID, "may not be updated")
 	nodeConfig(object, n)

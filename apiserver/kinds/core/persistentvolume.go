@@ -257,13 +257,11 @@ func persistentSource(volume check.Field, v *corev1.PersistentVolumeSource, pinn
 	sources := check.Union{{"hostPath", v.HostPath != nil}, {"gcePersistentDisk", v.GCEPersistentDisk != nil},
 		{"awsElasticBlockStore", v.AWSElasticBlockStore != nil}, {"glusterfs", v.Glusterfs != nil}, {"flocker", v.Flocker != nil},
 		{"nfs", v.NFS != nil}, {"rbd", v.RBD != nil}, {"quobyte", v.Quobyte != nil}, {"cephFS", v.CephFS != nil},
-		{"iscsi", v.ISCSI != nil}, {"cinder", v.Cinder != nil}, {"fc", v.FC != nil}}
-	sources = append(sources, check.Union{
-		{"flexVolume", v.FlexVolume != nil && sources.First() == ""}, // kube-apiserver does not count the sources before it
+		{"iscsi", v.ISCSI != nil}, {"cinder", v.Cinder != nil}, {"fc", v.FC != nil}, {"flexVolume", v.FlexVolume != nil},
 		{"azureFile", v.AzureFile != nil}, {"vsphereVolume", v.VsphereVolume != nil},
 		{"photonPersistentDisk", v.PhotonPersistentDisk != nil}, {"portworxVolume", v.PortworxVolume != nil},
 		{"azureDisk", v.AzureDisk != nil}, {"scaleIO", v.ScaleIO != nil}, {"local", v.Local != nil},
-		{"storageos", v.StorageOS != nil}, {"csi", v.CSI != nil}}...)
+		{"storageos", v.StorageOS != nil}, {"csi", v.CSI != nil}}
 	switch first, at := sources.First(), volume.Child(sources.First()); first {
 	case "":
 		volume.Required("must specify a volume type")
@@ -296,6 +294,7 @@ func persistentSource(volume check.Field, v *corev1.PersistentVolumeSource, pinn
 	case "cinder":
 		check.Required(at.Child("volumeID"), v.Cinder.VolumeID)
 		podspec.NamespacedSecret(at, v.Cinder.SecretRef)
+	case "flexVolume": // below, as it is checked after another source too
 	case "azureFile":
 		check.Required(at.Child("secretName"), v.AzureFile.SecretName)
 		check.Required(at.Child("shareName"), v.AzureFile.ShareName)
@@ -319,10 +318,15 @@ func persistentSource(volume check.Field, v *corev1.PersistentVolumeSource, pinn
 	default:
 		podspec.SharedSource(volume, first, v)
 	}
-	if f := v.FlexVolume; f != nil {
-		podspec.FlexVolume(volume.Child("flexVolume"), f.Driver, f.Options)
+	others := false
+	for _, s := range sources {
+		if f := v.FlexVolume; s.Name == "flexVolume" && f != nil { // kube-apiserver allows it after another source
+			podspec.FlexVolume(volume.Child("flexVolume"), f.Driver, f.Options)
+		} else {
+			check.Forbid(volume.Child(s.Name), s.Set && others, podspec.ManySources)
+		}
+		others = others || s.Set
 	}
-	sources.ForbidOthers(volume, podspec.ManySources)
 }
 
 // persistentCSI checks the CSI source of a volume.

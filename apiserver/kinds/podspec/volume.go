@@ -175,10 +175,14 @@ func (r *rules) volumeSource(volume check.Field, of *corev1.Volume) {
 			VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
 			AzureDisk: v.AzureDisk})
 	}
-	if c := v.ISCSI; c != nil && c.InitiatorName != nil && LongISCSI(of.Name, c.TargetPortal) {
-		volume.Child("name").Invalid(of.Name, LongISCSIMessage)
+	others := false
+	for _, s := range sources {
+		check.Forbid(volume.Child(s.Name), s.Set && others, ManySources)
+		others = others || s.Set
+		if c := v.ISCSI; s.Name == "iscsi" && c != nil && c.InitiatorName != nil && LongISCSI(of.Name, c.TargetPortal) {
+			volume.Child("name").Invalid(of.Name, LongISCSIMessage)
+		}
 	}
-	sources.ForbidOthers(volume, ManySources)
 }
 
 // ephemeral checks the claim that a volume creates.
