@@ -135,7 +135,7 @@ func validateDaemonSet(d, old *appsv1.DaemonSet) (errs field.ErrorList) {
 	}
 	template := spec.Child("template")
 	podspec.ValidateTemplate(template, &s.Template, was)
-	template.Report(workload.RestartsAlways(&s.Template, "DaemonSet")...)
+	workload.RestartsAlways(template, &s.Template, "DaemonSet")
 	check.NonNegative(spec.Child("minReadySeconds"), &s.MinReadySeconds)
 	check.NonNegative(spec.Child("revisionHistoryLimit"), s.RevisionHistoryLimit)
 	daemonStrategy(spec.Child("updateStrategy"), &s.UpdateStrategy)

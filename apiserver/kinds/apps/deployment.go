@@ -131,7 +131,7 @@ func deploymentStrategy(at check.Field, s *appsv1.DeploymentStrategy) {
 	rolling := at.Child("rollingUpdate")
 	switch {
 	case s.Type == appsv1.RecreateDeploymentStrategyType:
-		check.Forbid(rolling, s.RollingUpdate != nil, "may not be specified when strategy `type` is '"+string(s.Type)+"'")
+		check.Forbid(rolling, s.RollingUpdate != nil, "may not be specified when strategy `type` is 'Recreate'")
 	case s.Type != appsv1.RollingUpdateDeploymentStrategyType:
 		at.NotSupported(fieldrules.Internal(*s), "Recreate", "RollingUpdate")
 	case s.RollingUpdate == nil:
@@ -150,7 +150,11 @@ func rollingUpdate(at check.Field, r *appsv1.RollingUpdateDeployment) {
 	check.IntOrPercent(unavailable, r.MaxUnavailable)
 	check.IntOrPercent(at.Child("maxSurge"), r.MaxSurge)
 	if fieldrules.IsZero(r.MaxUnavailable) && fieldrules.IsZero(r.MaxSurge) {
-		unavailable.Invalid(*r.MaxUnavailable, "may not be 0 when `maxSurge` is 0")
+		var value intstr.IntOrString
+		if r.MaxUnavailable != nil {
+			value = *r.MaxUnavailable
+		}
+		unavailable.Invalid(value, "may not be 0 when `maxSurge` is 0")
 	}
 	check.AtMost100Percent(unavailable, r.MaxUnavailable)
 }

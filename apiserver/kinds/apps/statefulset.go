@@ -167,7 +167,7 @@ func statefulSetSpec(spec check.Field, s, old *appsv1.StatefulSetSpec, skipTempl
 	if workload.Selects(spec, s.Selector, &s.Template, "statefulset") {
 		statefulTemplate(spec.Child("template"), s, old, skipTemplate)
 	}
-	spec.Report(workload.RestartsAlways(&s.Template, "StatefulSet")...)
+	workload.RestartsAlways(spec.Child("template"), &s.Template, "StatefulSet")
 }
 
 //upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy

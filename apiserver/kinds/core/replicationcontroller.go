@@ -118,8 +118,10 @@ func validateReplicationController(r *corev1.ReplicationController, old *corev1.
 			break
 		}
 	}
-	podspec.ValidateTemplate(check.Object(&errs).Child("spec").Child("template"), r.Spec.Template, old)
-	return append(errs, workload.RestartsAlways(r.Spec.Template, "ReplicationController")...)
+	template := check.Object(&errs).Child("spec").Child("template")
+	podspec.ValidateTemplate(template, r.Spec.Template, old)
+	workload.RestartsAlways(template, r.Spec.Template, "ReplicationController")
+	return errs
 }
 
 // controllerWarnings returns the warnings for a ReplicationController. An update is warned about the old template.

@@ -30,7 +30,7 @@ func Template(spec check.Field, s *metav1.LabelSelector, t, old *corev1.PodTempl
 	}
 	template := spec.Child("template")
 	podspec.ValidateTemplate(template, t, old)
-	template.Report(RestartsAlways(t, "ReplicaSet")...)
+	RestartsAlways(template, t, "ReplicaSet")
 }
 
 // Selects checks a selector, and that it matches the labels of the template. It reports whether the selector is one.
@@ -69,12 +69,12 @@ func Matches(spec check.Field, s labels.Selector, t *corev1.PodTemplateSpec) {
 }
 
 // RestartsAlways checks that the restart policy of a template is Always.
-func RestartsAlways(t *corev1.PodTemplateSpec, owner string) (errs field.ErrorList) {
-	pod := check.Object(&errs).Child("spec").Child("template").Child("spec")
+func RestartsAlways(template check.Field, t *corev1.PodTemplateSpec, owner string) {
+	pod := template.Child("spec")
 	check.OptionalOneOf(pod.Child("restartPolicy"), &t.Spec.RestartPolicy, corev1.RestartPolicyAlways)
-	check.Forbid(pod.Child("activeDeadlineSeconds"), t.Spec.ActiveDeadlineSeconds != nil,
-		"activeDeadlineSeconds in "+owner+" is not Supported")
-	return errs
+	if t.Spec.ActiveDeadlineSeconds != nil {
+		pod.Child("activeDeadlineSeconds").Forbidden("activeDeadlineSeconds in " + owner + " is not Supported")
+	}
 }
 
 // Counts checks that the numbers of pods in a status are not negative.
