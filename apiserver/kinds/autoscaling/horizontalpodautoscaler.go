@@ -222,24 +222,22 @@ func metric(at check.Field, m *autoscalingv2.MetricSpec) {
 	}
 	check.OptionalOneOf(at.Child("type"), &m.Type, metricSources...)
 	sources := [...]struct {
-		kind  autoscalingv2.MetricSourceType
-		name  string
-		set   bool
-		check func(check.Field)
+		kind autoscalingv2.MetricSourceType
+		name string
+		set  bool
 	}{
-		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(at check.Field) { objectSource(at, m.Object) }},
-		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(at check.Field) { externalSource(at, m.External) }},
-		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func(at check.Field) { podsSource(at, m.Pods) }},
-		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func(at check.Field) { resourceSource(at, m.Resource) }},
-		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil,
-			func(at check.Field) { containerSource(at, m.ContainerResource) }},
+		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil},
+		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil},
+		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil},
+		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil},
+		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil},
 	}
 	set := 0
 	for _, s := range sources {
 		switch source := at.Child(s.name); {
 		case s.set:
 			if set++; set == 1 {
-				s.check(source)
+				metricSource(source, m, s.kind)
 			}
 		case s.kind == m.Type:
 			source.Required("must populate information for the given metric source")
@@ -247,6 +245,22 @@ func metric(at check.Field, m *autoscalingv2.MetricSpec) {
 	}
 	for _, s := range sources {
 		check.Forbid(at.Child(s.name), set > 1 && s.set && s.kind != m.Type, "must populate the given metric source only")
+	}
+}
+
+// metricSource checks the source of that kind, which is set.
+func metricSource(at check.Field, m *autoscalingv2.MetricSpec, kind autoscalingv2.MetricSourceType) {
+	switch kind {
+	case autoscalingv2.ObjectMetricSourceType:
+		objectSource(at, m.Object)
+	case autoscalingv2.ExternalMetricSourceType:
+		externalSource(at, m.External)
+	case autoscalingv2.PodsMetricSourceType:
+		podsSource(at, m.Pods)
+	case autoscalingv2.ResourceMetricSourceType:
+		resourceSource(at, m.Resource)
+	case autoscalingv2.ContainerResourceMetricSourceType:
+		containerSource(at, m.ContainerResource)
 	}
 }
 
