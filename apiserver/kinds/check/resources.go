@@ -10,6 +10,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // Resources checks the requests and limits of a container, or of a pod as a whole. With anyPages, huge pages may be no
@@ -120,14 +122,15 @@ func podResource(f Field, name corev1.ResourceName) {
 //
 //upstream:pkg/apis/core/validation.validateResourceName
 func ResourceName(f Field, name corev1.ResourceName) bool {
-	messages := validation.IsQualifiedName(string(name))
-	if len(messages) == 0 && !strings.Contains(string(name), "/") && !standard(name) {
-		messages = []string{"must be a standard resource type or fully qualified"}
+	if errs := fieldrules.QualifiedName(name, &f.Path, ""); len(errs) > 0 {
+		f.Report(errs...)
+		return false
 	}
-	for _, message := range messages {
-		f.Invalid(name, message)
+	if !strings.Contains(string(name), "/") && !standard(name) {
+		f.Invalid(name, "must be a standard resource type or fully qualified")
+		return false
 	}
-	return len(messages) == 0
+	return true
 }
 
 // IsPodResource reports whether a pod as a whole can have a resource.
