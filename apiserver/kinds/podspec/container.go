@@ -196,9 +196,12 @@ func containerPorts(list check.Field, ports []corev1.ContainerPort) {
 	var names fieldrules.Seen[string]
 	for i := range ports {
 		at, p := list.Index(i), &ports[i]
-		check.IfSet(at.Child("name"), p.Name, portName)
-		if p.Name != "" && len(validation.IsValidPortName(p.Name)) == 0 && !names.Add(p.Name) {
-			at.Child("name").Duplicate(p.Name)
+		if name := at.Child("name"); p.Name != "" {
+			messages := validation.IsValidPortName(p.Name)
+			check.Messages(name, p.Name, messages)
+			if len(messages) == 0 && !names.Add(p.Name) {
+				name.Duplicate(p.Name)
+			}
 		}
 		if p.ContainerPort == 0 {
 			at.Child("containerPort").Required("")
@@ -209,8 +212,6 @@ func containerPorts(list check.Field, ports []corev1.ContainerPort) {
 		check.OneOf(at.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 	}
 }
-
-func portName(at check.Field, name string) { check.Valid(at, name, validation.IsValidPortName) }
 
 // hostPorts checks that no two containers of the list have the same host port.
 //

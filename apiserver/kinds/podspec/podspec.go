@@ -234,7 +234,11 @@ func dnsConfig(at check.Field, s *corev1.PodSpec) {
 	if len(c.Searches) > maxSearches {
 		searches.Invalidf(c.Searches, "must not have more than %d search paths", maxSearches)
 	}
-	if len(strings.Join(c.Searches, " ")) > maxSearchLength {
+	length := len(c.Searches) - 1 // of the spaces
+	for _, search := range c.Searches {
+		length += len(search)
+	}
+	if length > maxSearchLength {
 		searches.Invalidf(c.Searches, "must not have more than %d characters (including spaces) in the search list", maxSearchLength)
 	}
 	for i, search := range c.Searches {

@@ -350,18 +350,18 @@ func consumer(at check.Field, r *resourcev1.ResourceClaimConsumerReference) {
 //
 //upstream:pkg/apis/resource/validation.validateResourceClaimStatusUpdate
 func reservations(at check.Field, c, old *resourcev1.ResourceClaim) {
+	s := &c.Status
+	check.Forbid(at, len(s.ReservedFor) > 0 && s.Allocation == nil, "may not be specified when `allocated` is not set")
+	if len(s.ReservedFor) == 0 || s.Allocation == nil || c.DeletionTimestamp == nil {
+		return
+	}
 	var was fieldrules.Seen[resourcev1.ResourceClaimConsumerReference]
 	for _, r := range old.Status.ReservedFor {
 		was.Add(r)
 	}
 	isNew := func(r resourcev1.ResourceClaimConsumerReference) bool { return !was.Has(r) }
-	switch s := &c.Status; {
-	case len(s.ReservedFor) == 0:
-	case s.Allocation == nil:
-		at.Forbidden("may not be specified when `allocated` is not set")
-	case c.DeletionTimestamp != nil && slices.ContainsFunc(s.ReservedFor, isNew):
-		at.Forbidden("new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
-	}
+	check.Forbid(at, slices.ContainsFunc(s.ReservedFor, isNew),
+		"new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
 }
 
 // deviceID identifies a device, or the share of one.
