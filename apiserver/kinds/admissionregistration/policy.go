@@ -77,7 +77,7 @@ func noDeletes(at check.Field, r admissionv1.MatchResources) {
 	operations := at.Child("resourceRules").Child("operations")
 	for i := range r.ResourceRules {
 		for _, o := range r.ResourceRules[i].Operations {
-			check.OptionalOneOf(operations, &o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update)
+			check.Supported(operations, o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func ValidatingPolicyBindings() kinds.Kind {
 func validationActions(list check.Field, actions []admissionv1.ValidationAction) {
 	var seen fieldrules.Seen[admissionv1.ValidationAction]
 	for i, a := range actions {
-		check.OptionalOneOf(list.Index(i), &a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
+		check.Supported(list.Index(i), a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
 		if !seen.Add(a) {
 			list.Index(i).Duplicate(a)
 		}

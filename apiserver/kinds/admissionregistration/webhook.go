@@ -214,7 +214,7 @@ func reviewVersions(list check.Field, versions []string) {
 func webhookRule(at check.Field, r *admissionv1.RuleWithOperations) {
 	operations, versions, resources := at.Child("operations"), at.Child("apiVersions"), at.Child("resources")
 	for i := range r.Operations {
-		check.OptionalOneOf(operations.Index(i), &r.Operations[i], admissionv1.OperationAll, admissionv1.Connect,
+		check.Supported(operations.Index(i), r.Operations[i], admissionv1.OperationAll, admissionv1.Connect,
 			admissionv1.Create, admissionv1.Delete, admissionv1.Update)
 	}
 	someOrAll(operations, r.Operations, "operations")

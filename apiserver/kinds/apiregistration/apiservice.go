@@ -48,7 +48,7 @@ func APIServices() kinds.Kind {
 		ValidateStatus: func(s, _ *apiregistrationv1.APIService) (errs field.ErrorList) {
 			list := check.Object(&errs).Child("status").Child("conditions")
 			for i := range s.Status.Conditions {
-				check.OptionalOneOf(list.Index(i).Child("status"), &s.Status.Conditions[i].Status,
+				check.Supported(list.Index(i).Child("status"), s.Status.Conditions[i].Status,
 					apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown)
 			}
 			return errs

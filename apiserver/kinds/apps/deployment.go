@@ -94,7 +94,7 @@ func defaultDeployment(d *appsv1.Deployment) {
 		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
-	if r := s.Strategy.RollingUpdate; r != nil { // neither is optional in kube-apiserver's internal version
+	if r := s.Strategy.RollingUpdate; r != nil { // in kube-apiserver's internal version neither is a pointer, so an absent value is 0
 		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(0))
 		fieldrules.DefaultPointer(&r.MaxSurge, intstr.FromInt32(0))
 	}
@@ -141,8 +141,7 @@ func deploymentStrategy(at check.Field, s *appsv1.DeploymentStrategy) {
 	}
 }
 
-// rollingUpdate checks that a rolling update can progress: maxUnavailable and maxSurge are not both
-// zero.
+// rollingUpdate checks the amounts of a rolling update, and that they are not both zero.
 //
 //upstream:pkg/apis/apps/validation.ValidateRollingUpdateDeployment
 func rollingUpdate(at check.Field, r *appsv1.RollingUpdateDeployment) {

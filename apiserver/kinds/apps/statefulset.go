@@ -172,7 +172,7 @@ func statefulSetSpec(spec check.Field, s, old *appsv1.StatefulSetSpec, skipTempl
 
 //upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy
 func retention(at check.Field, p appsv1.PersistentVolumeClaimRetentionPolicyType) {
-	check.OptionalOneOf(at, &p, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+	check.Supported(at, p, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 }
 
 //upstream:pkg/apis/apps/validation.validateVolumeClaimTemplates

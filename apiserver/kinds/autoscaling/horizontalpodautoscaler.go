@@ -220,7 +220,7 @@ func metric(at check.Field, m *autoscalingv2.MetricSpec) {
 	if m.Type == "" {
 		at.Child("type").Required("must specify a metric source type")
 	}
-	check.OptionalOneOf(at.Child("type"), &m.Type, metricSources...)
+	check.Supported(at.Child("type"), m.Type, metricSources...)
 	sources := [...]struct {
 		kind autoscalingv2.MetricSourceType
 		name string
@@ -388,7 +388,7 @@ func scaling(at check.Field, r autoscalingv2.HPAScalingRules) {
 
 //upstream:pkg/apis/autoscaling/validation.validateScalingPolicy
 func scalingPolicy(at check.Field, p autoscalingv2.HPAScalingPolicy) {
-	check.OptionalOneOf(at.Child("type"), &p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
+	check.Supported(at.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
 	check.Positive(at.Child("value"), p.Value)
 	check.Positive(at.Child("periodSeconds"), p.PeriodSeconds)
 	if p.PeriodSeconds > maxPolicyPeriod {

@@ -213,7 +213,7 @@ func validateRequest(r *certificatesv1.CertificateSigningRequest) (errs field.Er
 	}
 	var seen fieldrules.Seen[certificatesv1.KeyUsage]
 	for i, usage := range s.Usages {
-		check.OptionalOneOf(list.Index(i), &usage, usages...)
+		check.Supported(list.Index(i), usage, usages...)
 		if !seen.Add(usage) {
 			list.Index(i).Duplicate(usage)
 		}

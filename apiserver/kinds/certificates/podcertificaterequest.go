@@ -227,7 +227,7 @@ func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) (err
 		if known++; known > 1 {
 			at.Child("type").Invalid(c.Type, `There may be at most one condition with type "Issued", "Denied", or "Failed"`)
 		}
-		check.OptionalOneOf(at.Child("status"), &c.Status, metav1.ConditionTrue)
+		check.Supported(at.Child("status"), c.Status, metav1.ConditionTrue)
 	}
 	list.Report(metav1validation.ValidateConditions(r.Status.Conditions, list.Path.Field())...)
 	if len(errs) > 0 {

@@ -1,5 +1,6 @@
 // Package check has the vocabulary of validation. A [Field] is a field of the object that is checked, and has a method for
 // each kind of error. The functions are rules: each takes a field and its value, and adds an error if the value is invalid.
+// Package fieldrules has the older form of some rules, with a path and the name of a child, for callers without a Field.
 //
 //	check.NonNegative(spec.Child("completions"), s.Completions)
 //	if indexed && s.Completions == nil {
@@ -18,7 +19,7 @@ import (
 // Field is a field of an object, an item of a list, or an entry of a map.
 type Field struct {
 	Path   fieldrules.Path    // for upstream's functions and for package fieldrules; see Report
-	report func(*field.Error) // and not a list of errors, with which the path would escape to the heap
+	report func(*field.Error) // a function, because with a pointer to a list of errors the path would escape to the heap
 }
 
 // Object returns the field that is the whole object. Its errors, and the errors of the fields in it, are added to errs.
@@ -72,8 +73,8 @@ func (f Field) NotFound(value any) { f.report(field.NotFound(f.Path.Field(), val
 // Duplicate reports that an earlier item has the value of f.
 func (f Field) Duplicate(value any) { f.report(field.Duplicate(f.Path.Field(), value)) }
 
-// TooLong reports that the string f is longer than most bytes.
-func (f Field) TooLong(most int) { f.report(field.TooLong(f.Path.Field(), "", most)) }
+// TooLong reports that the string f is longer than limit bytes.
+func (f Field) TooLong(limit int) { f.report(field.TooLong(f.Path.Field(), "", limit)) }
 
-// TooMany reports that the list f has n items, and more than most.
-func (f Field) TooMany(n, most int) { f.report(field.TooMany(f.Path.Field(), n, most)) }
+// TooMany reports that the list f has n items, and the limit is lower.
+func (f Field) TooMany(n, limit int) { f.report(field.TooMany(f.Path.Field(), n, limit)) }

@@ -8,13 +8,13 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// The rules that kube-apiserver checks by generated code, which has other messages.
+// This file has the rules that kube-apiserver checks by declarative validation, with other messages.
 
-// AttacherName is [DriverName] by generated code.
+// AttacherName is [DriverName] by declarative validation.
 func AttacherName(f Field, name string) { f.Report(fieldrules.AttacherName(name, &f.Path, "")...) }
 
-// ImmutableUnquoted is [Immutable] by generated code, which does not quote the value.
-func ImmutableUnquoted[T any](f Field, now, was T) {
+// ImmutableWithoutValue is [Immutable] by declarative validation: the error does not have the value.
+func ImmutableWithoutValue[T any](f Field, now, was T) {
 	if !equality.Semantic(now, was) {
 		f.report(field.Invalid(f.Path.Field(), nil, apivalidation.FieldImmutableErrorMsg).WithOrigin("immutable"))
 	}

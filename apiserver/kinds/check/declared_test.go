@@ -15,8 +15,8 @@ func TestDeclared(t *testing.T) {
 	for _, name := range []string{"", "a.b", "A.B", "a_b", strings.Repeat("a", 64)} {
 		AttacherName(spec.Child("attacher"), name)
 	}
-	ImmutableUnquoted(spec.Child("same"), []string{}, nil)
-	ImmutableUnquoted(spec.Child("other"), "now", "was")
+	ImmutableWithoutValue(spec.Child("same"), []string{}, nil)
+	ImmutableWithoutValue(spec.Child("other"), "now", "was")
 	want := []string{
 		"spec.attacher: Required value",
 		`spec.attacher: Invalid value: "a_b": an RFC 1123 subdomain must consist of`,

@@ -14,8 +14,8 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// Resources checks the requests and limits of a container, or of a pod as a whole. With anyPages, huge pages may be no
-// multiple of their size.
+// Resources checks the requests and limits of a container, or of a pod as a whole. With anyPages, quantities of huge
+// pages need be no multiples of the page size.
 //
 //upstream:pkg/apis/core/validation.validateResourceRequirements
 func Resources(f Field, r *corev1.ResourceRequirements, pod, anyPages bool) {
@@ -45,7 +45,7 @@ func Resources(f Field, r *corev1.ResourceRequirements, pod, anyPages bool) {
 	f.Report(errs...)
 }
 
-// amounts checks the names and the amounts of a list of resources, in no order.
+// amounts checks the names and the quantities of a resource list. The order of the errors is random.
 func amounts(f Field, list corev1.ResourceList, pod, anyPages bool) {
 	for name, q := range list {
 		at := f.Key(string(name))
@@ -98,7 +98,7 @@ func ResourceQuantity(f Field, name corev1.ResourceName, q resource.Quantity) {
 //
 //upstream:pkg/apis/core/validation.ValidateContainerResourceName
 func ContainerResource(f Field, name corev1.ResourceName) {
-	if native(name) {
+	if standardForContainers(name) {
 		return
 	}
 	ResourceName(f, name)
@@ -106,7 +106,7 @@ func ContainerResource(f Field, name corev1.ResourceName) {
 	case IsHugePages(name) && !strings.Contains(string(name), "/"):
 	case !strings.Contains(string(name), "/"):
 		f.Invalid(name, "must be a standard resource for containers")
-	case !ofKubernetes(name) && !isExtended(name):
+	case !native(name) && !isExtended(name):
 		f.Invalid(name, "doesn't follow extended resource name standard")
 	}
 }
@@ -153,8 +153,8 @@ func WholePages(name corev1.ResourceName, q resource.Quantity) bool {
 	return err == nil && page.Value() > 0 && q.Value()%page.Value() == 0 && page.MilliValue()%1000 == 0
 }
 
-// native reports whether a container resource is one of Kubernetes.
-func native(name corev1.ResourceName) bool {
+// standardForContainers reports whether a resource is CPU, memory or ephemeral storage.
+func standardForContainers(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return true
@@ -166,13 +166,13 @@ func native(name corev1.ResourceName) bool {
 //
 //upstream:pkg/apis/core/helper.IsOvercommitAllowed
 func Overcommits(name corev1.ResourceName) bool {
-	return ofKubernetes(name) && !IsHugePages(name)
+	return native(name) && !IsHugePages(name)
 }
 
-// ofKubernetes reports whether a resource has no domain, or Kubernetes's.
+// native reports whether the name of a resource has no domain, or a domain of Kubernetes.
 //
 //upstream:pkg/apis/core/helper.IsNativeResource
-func ofKubernetes(name corev1.ResourceName) bool {
+func native(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
@@ -210,6 +210,6 @@ func standard(name corev1.ResourceName) bool {
 //
 //upstream:pkg/apis/core/helper.IsExtendedResourceName
 func isExtended(name corev1.ResourceName) bool {
-	return !ofKubernetes(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+	return !native(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
 }

@@ -27,7 +27,7 @@ func IfSet[T comparable](f Field, value T, rule func(Field, T)) {
 	}
 }
 
-// Fails reports whether rules find errors. An update may keep values that are invalid already.
+// Fails reports whether rules find errors. Callers use it for the old object, because an update may keep invalid values.
 func Fails(rules func(Field)) bool {
 	var errs field.ErrorList
 	rules(Object(&errs))
@@ -131,10 +131,17 @@ func OneOf[S ~string](f Field, value S, supported ...S) {
 	}
 }
 
-// OptionalOneOf is OneOf for a value that may be absent. An empty value that is present is not supported, and not missing.
+// Supported checks that a value is one of the supported ones. An empty value is unsupported, and not missing.
+func Supported[S ~string](f Field, value S, supported ...S) {
+	if !slices.Contains(supported, value) {
+		f.report(field.NotSupported(f.Path.Field(), value, supported))
+	}
+}
+
+// OptionalOneOf is [Supported] for a value that may be absent.
 func OptionalOneOf[S ~string](f Field, value *S, supported ...S) {
-	if value != nil && !slices.Contains(supported, *value) {
-		f.report(field.NotSupported(f.Path.Field(), *value, supported))
+	if value != nil {
+		Supported(f, *value, supported...)
 	}
 }
 

@@ -16,11 +16,11 @@ func (u Union) First() string {
 	return ""
 }
 
-// ForbidOthers checks that no other field of f is set besides the first.
+// ForbidOthers checks that at most one field is set. It reports each field after the first that is set.
 func (u Union) ForbidOthers(f Field, detail string) {
-	others := false
+	isSet := false
 	for _, m := range u {
-		Forbid(f.Child(m.Name), m.Set && others, detail)
-		others = others || m.Set
+		Forbid(f.Child(m.Name), m.Set && isSet, detail)
+		isSet = isSet || m.Set
 	}
 }

@@ -81,7 +81,7 @@ func validateNode(n *corev1.Node) (errs field.ErrorList) {
 	metadata, cidrs := object.Child("metadata"), object.Child("spec").Child("podCIDRs")
 	nodeAnnotations(metadata.Child("annotations"), n.Annotations)
 	nodeResources(object.Child("status"), n)
-	nodeTaints(metadata.Child("taints"), n.Spec.Taints) // as kube-apiserver reports them
+	nodeTaints(metadata.Child("taints"), n.Spec.Taints) // kube-apiserver reports taints below metadata
 	if swap := n.Status.NodeInfo.Swap; swap != nil {
 		check.Optional(metadata.Child("nodeSwapStatus").Child("capacity"), swap.Capacity, check.Positive)
 	}
@@ -223,6 +223,7 @@ func nodeResources(status check.Field, n *corev1.Node) {
 		list corev1.ResourceList
 	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
 		for _, name := range fieldrules.SortedKeys(amounts.list) {
+			// Child, as in kube-apiserver: status.capacity.cpu
 			check.ResourceQuantity(status.Child(amounts.name).Child(string(name)), name, amounts.list[name])
 		}
 	}

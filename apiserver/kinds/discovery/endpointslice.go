@@ -113,7 +113,7 @@ func validateEndpointSlice(s, old *discoveryv1.EndpointSlice) (errs field.ErrorL
 	check.OneOf(object.Child("addressType"), s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
 	slicePorts(object.Child("ports"), s.Ports)
 	if old != nil {
-		check.ImmutableUnquoted(object.Child("addressType"), s.AddressType, old.AddressType)
+		check.ImmutableWithoutValue(object.Child("addressType"), s.AddressType, old.AddressType)
 	}
 	// Stored endpoints may be from before a rule.
 	if old == nil || !equality.Semantic(s.Endpoints, old.Endpoints) {

@@ -144,8 +144,8 @@ func Immutable(now, was any, fldPath *Path, name string) field.ErrorList {
 	return apivalidation.ValidateImmutableField(now, was, fldPath.ChildField(name))
 }
 
-// ImmutableUnquoted is Immutable for a field that kube-apiserver checks by generated code, which does not quote the value.
-func ImmutableUnquoted(now, was any, fldPath *Path, name string) field.ErrorList {
+// ImmutableWithoutValue is Immutable for a field that kube-apiserver checks by generated code, which does not quote the value.
+func ImmutableWithoutValue(now, was any, fldPath *Path, name string) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(now, was) {
 		return nil
 	}

@@ -154,7 +154,7 @@ var subjectKinds = []flowcontrolv1.SubjectKind{flowcontrolv1.SubjectKindGroup, f
 //upstream:pkg/apis/flowcontrol/validation.ValidateGroupSubject
 func flowSubject(at check.Field, s *flowcontrolv1.Subject) {
 	if !slices.Contains(subjectKinds, s.Kind) {
-		check.OptionalOneOf(at.Child("kind"), &s.Kind, subjectKinds...)
+		check.Supported(at.Child("kind"), s.Kind, subjectKinds...)
 		return
 	}
 	for _, part := range [...]struct {

@@ -27,7 +27,7 @@ func IPAddresses(addresses *core.Addresses) kinds.Kind {
 		Name:     nameIsIP,
 		Validate: parentReference,
 		ValidateUpdate: func(a, old *networkingv1.IPAddress) (errs field.ErrorList) {
-			check.ImmutableUnquoted(check.Object(&errs).Child("spec").Child("parentRef"), a.Spec.ParentRef, old.Spec.ParentRef)
+			check.ImmutableWithoutValue(check.Object(&errs).Child("spec").Child("parentRef"), a.Spec.ParentRef, old.Spec.ParentRef)
 			return errs
 		},
 		Allocator: func(s kinds.Stored[*networkingv1.IPAddress]) kinds.ResourceAllocator[*networkingv1.IPAddress] {

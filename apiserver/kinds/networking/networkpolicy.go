@@ -127,7 +127,7 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy, known []string) (errs 
 		return errs
 	}
 	for i := range s.PolicyTypes {
-		check.OptionalOneOf(types.Index(i), &s.PolicyTypes[i], networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
+		check.Supported(types.Index(i), s.PolicyTypes[i], networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 	}
 	return errs
 }

@@ -47,7 +47,7 @@ func RuntimeClasses() kinds.Kind {
 		ValidateUpdate: func(r, old *nodev1.RuntimeClass) (errs field.ErrorList) {
 			at := check.Object(&errs).Child("handler")
 			check.DNSLabel(at, r.Handler)
-			check.ImmutableUnquoted(at, r.Handler, old.Handler)
+			check.ImmutableWithoutValue(at, r.Handler, old.Handler)
 			return errs
 		},
 		Warnings: func(r, _ *nodev1.RuntimeClass) []string { return runtimeClassWarnings(r) },

@@ -35,9 +35,9 @@ func (r *rules) containers(spec check.Field, s *corev1.PodSpec) {
 	hostNetworkPorts(containers, s, r.pod != nil)
 	for i := range s.InitContainers {
 		r.initContainer(inits.Index(i), &s.InitContainers[i], s, volumes, &regular)
-		hostPorts(inits, s.InitContainers[i:i+1])
+		hostPorts(inits, s.InitContainers[i:i+1]) // one by one, as init containers run; as in kube-apiserver, the path has the index 0
 	}
-	for i := range s.InitContainers {
+	for i := range s.InitContainers { // also the empty names, which initContainer leaves out
 		regular.Add(s.InitContainers[i].Name)
 	}
 	for i := range s.EphemeralContainers {
@@ -69,14 +69,14 @@ func restartPolicy(at check.Field, c *corev1.Container) {
 	}
 	for i := range c.RestartPolicyRules {
 		rule, r := list.Index(i), &c.RestartPolicyRules[i]
-		check.OptionalOneOf(rule.Child("action"), &r.Action,
+		check.Supported(rule.Child("action"), r.Action,
 			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
 		codes := rule.Child("exitCodes")
 		if r.ExitCodes == nil {
 			codes.Required("must be specified")
 			continue
 		}
-		check.OptionalOneOf(codes.Child("operator"), &r.ExitCodes.Operator,
+		check.Supported(codes.Child("operator"), r.ExitCodes.Operator,
 			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if n := len(r.ExitCodes.Values); n > maxExitCodes {
 			codes.Child("values").TooMany(n, maxExitCodes)
@@ -89,7 +89,8 @@ func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// initContainer checks an init container. others are the names of containers that the pod has beside it.
+// initContainer checks an init container. others are the names of the containers, and of the init containers before c. initContainer
+// adds the name of c.
 //
 //upstream:pkg/apis/core/validation.validateInitContainers
 //upstream:pkg/apis/core/validation.validateInitContainerRestartPolicy
@@ -171,8 +172,8 @@ func (r *rules) container(at check.Field, c *corev1.Container, s *corev1.PodSpec
 	r.containerSecurity(at.Child("securityContext"), c.SecurityContext, s)
 }
 
-// resizePolicy checks the actions when the resources of a container change. The paths of kube-apiserver's errors do not
-// have the index, but for duplicates.
+// resizePolicy checks the actions when the resources of a container change. As in kube-apiserver, only the path of a
+// duplicate has the index.
 //
 //upstream:pkg/apis/core/validation.validateResizePolicy
 func resizePolicy(at check.Field, list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy) {
@@ -213,7 +214,7 @@ func containerPorts(list check.Field, ports []corev1.ContainerPort) {
 	}
 }
 
-// hostPorts checks that no two containers of the list have the same host port.
+// hostPorts checks that no two ports of the containers have the same host port, protocol and host IP.
 //
 //upstream:pkg/apis/core/validation.checkHostPortConflicts
 //upstream:pkg/apis/core/validation.AccumulateUniqueHostPorts

@@ -325,7 +325,7 @@ func (r *rules) topologySpread(all check.Field, list []corev1.TopologySpreadCons
 		if c.TopologyKey == "" {
 			at.Child("topologyKey").Required("can not be empty")
 		}
-		check.OptionalOneOf(at.Child("whenUnsatisfiable"), &c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
+		check.Supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
 		if i < last[constraint{c.TopologyKey, c.WhenUnsatisfiable}] {
 			at.Child("{topologyKey, whenUnsatisfiable}").Duplicate("{" + c.TopologyKey + ", " + string(c.WhenUnsatisfiable) + "}")
 		}

@@ -66,7 +66,7 @@ func Access(at check.Field, modes []corev1.PersistentVolumeAccessMode, none stri
 	}
 	once, other := false, false
 	for _, m := range modes {
-		check.OptionalOneOf(at, &m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+		check.Supported(at, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
 		once = once || m == corev1.ReadWriteOncePod
 		other = other || m != corev1.ReadWriteOncePod && slices.Contains(accessModes, m)
 	}

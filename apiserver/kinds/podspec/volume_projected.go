@@ -156,7 +156,7 @@ func (p *projection) certificate(at check.Field, c *corev1.PodCertificateProject
 	if apivalidation.ValidateAnnotationsSize(c.UserAnnotations) != nil {
 		annotations.TooLong(apivalidation.TotalAnnotationSizeLimitB)
 	}
-	check.OptionalOneOf(at.Child("keyType"), &c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+	check.Supported(at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	if seconds := c.MaxExpirationSeconds; seconds != nil {
 		longest := int32(maxCertificate)
 		if host, _, _ := strings.Cut(c.SignerName, "/"); host == "kubernetes.io" || strings.HasSuffix(host, ".kubernetes.io") {

@@ -163,8 +163,8 @@ func defaultRoleBinding(r *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 //upstream:pkg/apis/rbac/validation.ValidateRoleBinding
 //upstream:pkg/apis/rbac/validation.ValidateClusterRoleBinding
 func roleRef(at check.Field, r *rbacv1.RoleRef, kinds ...string) {
-	check.OptionalOneOf(at.Child("apiGroup"), &r.APIGroup, rbacv1.GroupName)
-	check.OptionalOneOf(at.Child("kind"), &r.Kind, kinds...)
+	check.Supported(at.Child("apiGroup"), r.APIGroup, rbacv1.GroupName)
+	check.Supported(at.Child("kind"), r.Kind, kinds...)
 	if r.Name == "" {
 		at.Child("name").Required("")
 	} else {
@@ -201,7 +201,7 @@ func subjects(list check.Field, subjects []rbacv1.Subject, namespaced bool) {
 			at.Child("kind").NotSupported(s.Kind, rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)
 			continue
 		}
-		check.OptionalOneOf(at.Child("apiGroup"), &s.APIGroup, group)
+		check.Supported(at.Child("apiGroup"), s.APIGroup, group)
 	}
 }
 

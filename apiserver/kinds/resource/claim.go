@@ -57,7 +57,7 @@ func ResourceClaims(access Access) kinds.Kind {
 			return errs
 		},
 		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) (errs field.ErrorList) {
-			check.ImmutableUnquoted(check.Object(&errs).Child("spec"), c.Spec, old.Spec)
+			check.ImmutableWithoutValue(check.Object(&errs).Child("spec"), c.Spec, old.Spec)
 			return errs
 		},
 		Status:         true,
@@ -271,7 +271,7 @@ func className(at check.Field, name string, rule func(string) []string) {
 }
 
 func allocationMode(at check.Field, mode resourcev1.DeviceAllocationMode) {
-	check.OptionalOneOf(at, &mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+	check.Supported(at, mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
 }
 
 // deviceQuery checks the fields that requests and subrequests share.

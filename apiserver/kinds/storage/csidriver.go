@@ -88,7 +88,7 @@ func validateCSIDriver(d *storagev1.CSIDriver) (errs field.ErrorList) {
 		storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
 	tokenRequests(spec.Child("tokenRequests"), s.TokenRequests)
 	for _, mode := range s.VolumeLifecycleModes {
-		check.OptionalOneOf(spec.Child("volumeLifecycleModes"), &mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
+		check.Supported(spec.Child("volumeLifecycleModes"), mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
 	}
 	if p := s.NodeAllocatableUpdatePeriodSeconds; p != nil && *p < minUpdateSeconds {
 		spec.Child("nodeAllocatableUpdatePeriodSeconds").Invalid(*p, "must be greater than or equal to 10 seconds")

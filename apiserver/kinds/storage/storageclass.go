@@ -192,9 +192,9 @@ func parameters(at check.Field, m map[string]string) {
 //upstream:pkg/apis/storage/validation.ValidateStorageClassUpdate
 func validateStorageClassUpdate(c, old *storagev1.StorageClass) (errs field.ErrorList) {
 	object := check.Object(&errs)
-	check.ImmutableUnquoted(object.Child("parameters"), c.Parameters, old.Parameters)
-	check.ImmutableUnquoted(object.Child("provisioner"), c.Provisioner, old.Provisioner)
-	check.ImmutableUnquoted(object.Child("reclaimPolicy"), c.ReclaimPolicy, old.ReclaimPolicy)
-	check.ImmutableUnquoted(object.Child("volumeBindingMode"), c.VolumeBindingMode, old.VolumeBindingMode)
+	check.ImmutableWithoutValue(object.Child("parameters"), c.Parameters, old.Parameters)
+	check.ImmutableWithoutValue(object.Child("provisioner"), c.Provisioner, old.Provisioner)
+	check.ImmutableWithoutValue(object.Child("reclaimPolicy"), c.ReclaimPolicy, old.ReclaimPolicy)
+	check.ImmutableWithoutValue(object.Child("volumeBindingMode"), c.VolumeBindingMode, old.VolumeBindingMode)
 	return errs
 }

@@ -41,7 +41,7 @@ func VolumeAttachments() kinds.Kind {
 			object := check.Object(&errs)
 			check.DriverName(object.Child("spec").Child("attacher"), a.Spec.Attacher)
 			attachment(object, a)
-			check.ImmutableUnquoted(object.Child("spec"), a.Spec, old.Spec)
+			check.ImmutableWithoutValue(object.Child("spec"), a.Spec, old.Spec)
 			return errs
 		},
 		Status:        true,

@@ -71,7 +71,7 @@ func Matches(spec check.Field, s labels.Selector, t *corev1.PodTemplateSpec) {
 // RestartsAlways checks that the restart policy of a template is Always.
 func RestartsAlways(template check.Field, t *corev1.PodTemplateSpec, owner string) {
 	pod := template.Child("spec")
-	check.OptionalOneOf(pod.Child("restartPolicy"), &t.Spec.RestartPolicy, corev1.RestartPolicyAlways)
+	check.Supported(pod.Child("restartPolicy"), t.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 	if t.Spec.ActiveDeadlineSeconds != nil {
 		pod.Child("activeDeadlineSeconds").Forbidden("activeDeadlineSeconds in " + owner + " is not Supported")
 	}
