@@ -62,8 +62,8 @@ var may = []struct {
 	{path: "apiserver/kinds/fieldrules"},
 	{path: "apiserver/kinds/columns"},
 	{path: "apiserver/kinds/allocator", outside: []string{"k8s.io/apimachinery"}},
-	{path: "apiserver/kinds/podspec", imports: []string{"apiserver/kinds/fieldrules"}},
-	{path: "apiserver/kinds/workload", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/columns", "apiserver/kinds/podspec", "apiserver/equality"}},
+	{path: "apiserver/kinds/podspec", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/check"}},
+	{path: "apiserver/kinds/workload", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/check", "apiserver/kinds/columns", "apiserver/kinds/podspec"}},
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/store", "internal/packed", "storage"}},
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/inprocess", "internal/quota", "internal/responses"}},

@@ -2,7 +2,6 @@ package admissionregistration
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -58,24 +58,23 @@ func newComposited() *cel.CompositedCompiler {
 	return c
 }
 
-// compile returns the errors of an expression.
+// compile checks that an expression compiles.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateCELCondition
-func compile(c cel.Compiler, e expression, with cel.OptionalVariableDeclarations, w *fieldrules.Path, name string) field.ErrorList {
-	return celErrors(c.CompileCELExpression(e, with, environment.NewExpressions), cmp.Or(e.written, e.text), w, name)
+func compile(at check.Field, c cel.Compiler, e expression, with cel.OptionalVariableDeclarations) {
+	compiled(at, c.CompileCELExpression(e, with, environment.NewExpressions), cmp.Or(e.written, e.text))
 }
 
 //upstream:pkg/apis/admissionregistration/validation.convertCELErrorToValidationError
-func celErrors(result cel.CompilationResult, text string, w *fieldrules.Path, name string) field.ErrorList {
+func compiled(at check.Field, result cel.CompilationResult, text string) {
 	switch err := result.Error; {
 	case err == nil:
-		return nil
 	case err.Type == apiservercel.ErrorTypeRequired:
-		return field.ErrorList{field.Required(w.ChildField(name), err.Detail)}
+		at.Required(err.Detail)
 	case err.Type == apiservercel.ErrorTypeInvalid:
-		return field.ErrorList{field.Invalid(w.ChildField(name), text, err.Detail)}
+		at.Invalid(text, err.Detail)
 	default:
-		return field.ErrorList{field.InternalError(w.ChildField(name), err)}
+		at.Report(field.InternalError(at.Path.Field(), err))
 	}
 }
 
@@ -88,56 +87,46 @@ const maxMatchConditions = 64
 //upstream:pkg/apis/admissionregistration/validation.validateMatchConditions
 //upstream:pkg/apis/admissionregistration/validation.validateMatchCondition
 //upstream:pkg/apis/admissionregistration/validation.validateMatchConditionsExpression
-func matchConditions(conditions []admissionv1.MatchCondition, params bool, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	list := w.Child("matchConditions")
+func matchConditions(list check.Field, conditions []admissionv1.MatchCondition, params bool) {
 	if n := len(conditions); n > maxMatchConditions {
-		errs = append(errs, field.TooMany(list.Field(), n, maxMatchConditions))
+		list.TooMany(n, maxMatchConditions)
 	}
 	var names fieldrules.Seen[string]
 	for i, c := range conditions {
-		at := list.Index(i)
+		name, condition := list.Index(i).Child("name"), list.Index(i).Child("expression")
 		if e := strings.TrimSpace(c.Expression); e == "" {
-			errs = append(errs, field.Required(at.ChildField("expression"), ""))
+			condition.Required("")
 		} else {
-			errs = append(errs, compile(stateless(), expression{text: e, types: boolean},
-				cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, &at, "expression")...)
+			compile(condition, stateless(), expression{text: e, types: boolean},
+				cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true})
 		}
-		if c.Name == "" {
-			errs = append(errs, field.Required(at.ChildField("name"), ""))
-			continue
-		}
-		errs = append(errs, fieldrules.QualifiedName(c.Name, &at, "name")...)
-		if !names.Add(c.Name) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
+		check.Required(name, c.Name)
+		check.IfSet(name, c.Name, check.QualifiedName)
+		if c.Name != "" && !names.Add(c.Name) {
+			name.Duplicate(c.Name)
 		}
 	}
-	return errs
 }
 
 // variables checks the variables of a policy, and adds them to the compiler.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateVariable
-func variables(c *cel.CompositedCompiler, list []admissionv1.Variable, params bool, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	all := w.Child("variables")
-	for i, v := range list {
-		at := all.Index(i)
+func variables(list check.Field, c *cel.CompositedCompiler, vars []admissionv1.Variable, params bool) {
+	for i, v := range vars {
+		name, value := list.Index(i).Child("name"), list.Index(i).Child("expression")
 		switch {
 		case strings.TrimSpace(v.Name) == "":
-			errs = append(errs, field.Required(at.ChildField("name"), "name is not specified"))
+			name.Required("name is not specified")
 		case !isIdentifier(v.Name):
-			errs = append(errs, field.Invalid(at.ChildField("name"), v.Name, "must be a valid CEL identifier"))
+			name.Invalid(v.Name, "must be a valid CEL identifier")
 		}
 		if strings.TrimSpace(v.Expression) == "" {
-			errs = append(errs, field.Required(at.ChildField("expression"), "expression is not specified"))
+			value.Required("expression is not specified")
 			continue
 		}
-		result := c.CompileAndStoreVariable(expression{name: v.Name, text: v.Expression, types: anyValue},
-			cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, environment.NewExpressions)
-		errs = append(errs, celErrors(result, v.Expression, &at, "expression")...)
+		compiled(value, c.CompileAndStoreVariable(expression{name: v.Name, text: v.Expression, types: anyValue},
+			cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, environment.NewExpressions), v.Expression)
 	}
-	return errs
 }
 
 //upstream:pkg/apis/admissionregistration/validation.celIdentRegex
@@ -156,41 +145,37 @@ func isIdentifier(name string) bool {
 // paramKind checks the kind of a policy's parameters.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateParamKind
-func paramKind(k *admissionv1.ParamKind, w *fieldrules.Path) field.ErrorList {
-	if k == nil {
-		return nil
-	}
-	at := w.Child("paramKind")
-	var errs field.ErrorList
+func paramKind(at check.Field, k admissionv1.ParamKind) {
+	apiVersion, kind := at.Child("apiVersion"), at.Child("kind")
 	group, version, grouped := strings.Cut(k.APIVersion, "/")
 	if !grouped {
 		group, version = "", k.APIVersion
 	}
 	switch {
 	case k.APIVersion == "":
-		errs = append(errs, field.Required(at.ChildField("apiVersion"), ""))
+		apiVersion.Required("")
 	case strings.Contains(version, "/"):
-		errs = append(errs, field.Invalid(at.ChildField("apiVersion"), k.APIVersion, "unexpected GroupVersion string: "+k.APIVersion))
+		apiVersion.Invalid(k.APIVersion, "unexpected GroupVersion string: "+k.APIVersion)
 	default:
 		if group != "" {
-			errs = append(errs, joined(validation.IsDNS1123Subdomain(group), group, &at, "apiVersion", "")...)
+			joined(apiVersion, group, validation.IsDNS1123Subdomain(group), "")
 		}
 		if version == "" {
-			errs = append(errs, field.Invalid(at.ChildField("apiVersion"), k.APIVersion, "version must be specified"))
+			apiVersion.Invalid(k.APIVersion, "version must be specified")
 		} else {
-			errs = append(errs, joined(validation.IsDNS1035Label(version), version, &at, "apiVersion", "")...)
+			joined(apiVersion, version, validation.IsDNS1035Label(version), "")
 		}
 	}
 	if k.Kind == "" {
-		return append(errs, field.Required(at.ChildField("kind"), ""))
+		kind.Required("")
+	} else {
+		joined(kind, k.Kind, validation.IsDNS1035Label(strings.ToLower(k.Kind)), "may have mixed case, but should otherwise match: ")
 	}
-	return append(errs, joined(validation.IsDNS1035Label(strings.ToLower(k.Kind)), k.Kind, &at, "kind", "may have mixed case, but should otherwise match: ")...)
 }
 
-// joined returns one error with all messages, or nil if there are none.
-func joined(messages []string, value string, w *fieldrules.Path, name, prefix string) field.ErrorList {
-	if len(messages) == 0 {
-		return nil
+// joined reports all messages as one error.
+func joined(at check.Field, value string, messages []string, prefix string) {
+	if len(messages) > 0 {
+		at.Invalid(value, prefix+strings.Join(messages, ","))
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), value, fmt.Sprint(prefix, strings.Join(messages, ",")))}
 }

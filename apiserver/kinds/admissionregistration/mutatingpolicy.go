@@ -3,12 +3,14 @@ package admissionregistration
 import (
 	"strings"
 
+	celgo "github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -58,10 +60,13 @@ func MutatingPolicyBindings() kinds.Kind {
 		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
-		Validate: func(b *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList {
-			errs := append(policyName(b.Spec.PolicyName), paramRef(b.Spec.ParamRef)...)
-			errs = append(errs, matchResources(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)
-			return append(errs, noDeletes(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)
+		Validate: func(b *admissionv1.MutatingAdmissionPolicyBinding) (errs field.ErrorList) {
+			spec := check.Object(&errs).Child("spec")
+			policyName(spec.Child("policyName"), b.Spec.PolicyName)
+			check.Optional(spec.Child("paramRef"), b.Spec.ParamRef, paramRef)
+			check.Optional(spec.Child("matchResources"), b.Spec.MatchResources, matchResources)
+			check.Optional(spec.Child("matchResources"), b.Spec.MatchResources, noDeletes)
+			return errs
 		},
 		ValidateCreate: func(o *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList { return notStatic(o.Name) },
 		Warnings: func(o, old *admissionv1.MutatingAdmissionPolicyBinding) []string {
@@ -75,64 +80,63 @@ func MutatingPolicyBindings() kinds.Kind {
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateMutatingAdmissionPolicySpec
-func validateMutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) field.ErrorList {
-	s, params := &p.Spec, p.Spec.ParamKind != nil
-	errs := requiredOneOf(s.FailurePolicy, &fieldrules.Spec, "failurePolicy", admissionv1.Fail, admissionv1.Ignore)
-	errs = append(errs, paramKind(s.ParamKind, &fieldrules.Spec)...)
-	errs = append(errs, matchConstraints(s.MatchConstraints, &fieldrules.Spec)...)
-	errs = append(errs, noDeletes(s.MatchConstraints, &fieldrules.Spec, "matchConstraints")...)
-	errs = append(errs, matchConditions(s.MatchConditions, params, &fieldrules.Spec)...)
+func validateMutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) (errs field.ErrorList) {
+	spec, s, params := check.Object(&errs).Child("spec"), &p.Spec, p.Spec.ParamKind != nil
+	mutations := spec.Child("mutations")
+	requiredOneOf(spec.Child("failurePolicy"), s.FailurePolicy, admissionv1.Fail, admissionv1.Ignore)
+	check.Optional(spec.Child("paramKind"), s.ParamKind, paramKind)
+	matchConstraints(spec.Child("matchConstraints"), s.MatchConstraints)
+	check.Optional(spec.Child("matchConstraints"), s.MatchConstraints, noDeletes)
+	matchConditions(spec.Child("matchConditions"), s.MatchConditions, params)
 	compiler := newComposited()
-	errs = append(errs, variables(compiler, s.Variables, params, &fieldrules.Spec)...)
-	list := fieldrules.Spec.Child("mutations")
+	variables(spec.Child("variables"), compiler, s.Variables, params)
 	if len(s.Mutations) == 0 {
-		errs = append(errs, field.Required(list.Field(), "mutations must contain at least one item"))
+		mutations.Required("mutations must contain at least one item")
 	}
 	for i := range s.Mutations {
-		at := list.Index(i)
-		errs = append(errs, mutation(compiler, &s.Mutations[i], params, &at)...)
+		mutation(mutations.Index(i), compiler, &s.Mutations[i], params)
 	}
-	return append(errs, fieldrules.OneOf(s.ReinvocationPolicy, &fieldrules.Spec, "reinvocationPolicy",
-		admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
+	check.OneOf(spec.Child("reinvocationPolicy"), s.ReinvocationPolicy,
+		admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+	return errs
 }
 
 // mutation checks that a mutation has the expression of its type, and no other.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateMutation
-func mutation(c cel.Compiler, m *admissionv1.Mutation, params bool, w *fieldrules.Path) field.ErrorList {
+func mutation(at check.Field, c cel.Compiler, m *admissionv1.Mutation, params bool) {
+	patch, apply := at.Child("jsonPatch"), at.Child("applyConfiguration")
 	switch m.PatchType {
 	case admissionv1.PatchTypeJSONPatch:
-		var errs field.ErrorList
 		if m.JSONPatch == nil {
-			errs = append(errs, field.Required(w.ChildField("jsonPatch"), "must be specified when patchType is JSONPatch"))
+			patch.Required("must be specified when patchType is JSONPatch")
 		} else {
-			errs = append(errs, mutationExpression(c, expression{text: m.JSONPatch.Expression, types: jsonPatchPatches}, params, w, "jsonPatch")...)
+			mutationExpression(patch.Child("expression"), c, m.JSONPatch.Expression, jsonPatchPatches, params)
 		}
 		if m.ApplyConfiguration != nil {
-			errs = append(errs, field.Invalid(w.ChildField("applyConfiguration"), "{applyConfiguration}", "must not be specified when patchType is JSONPatch"))
+			apply.Invalid("{applyConfiguration}", "must not be specified when patchType is JSONPatch")
 		}
-		return errs
 	case admissionv1.PatchTypeApplyConfiguration:
-		var errs field.ErrorList
 		if m.ApplyConfiguration == nil {
-			errs = append(errs, field.Required(w.ChildField("applyConfiguration"), "must be specified when patchType is ApplyConfiguration"))
+			apply.Required("must be specified when patchType is ApplyConfiguration")
 		} else {
-			errs = append(errs, mutationExpression(c, expression{text: m.ApplyConfiguration.Expression, types: appliedObject}, params, w, "applyConfiguration")...)
+			mutationExpression(apply.Child("expression"), c, m.ApplyConfiguration.Expression, appliedObject, params)
 		}
 		if m.JSONPatch != nil {
-			errs = append(errs, field.Invalid(w.ChildField("jsonPatch"), "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration"))
+			patch.Invalid("{jsonPatch}", "must not be specified when patchType is ApplyConfiguration")
 		}
-		return errs
+	default:
+		check.OneOf(at.Child("patchType"), m.PatchType, admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch)
 	}
-	return fieldrules.OneOf(m.PatchType, w, "patchType", admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch)
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateApplyConfiguration
 //upstream:pkg/apis/admissionregistration/validation.validateJSONPatch
-func mutationExpression(c cel.Compiler, e expression, params bool, w *fieldrules.Path, name string) field.ErrorList {
-	at := w.Child(name)
-	if e.text = strings.TrimSpace(e.text); e.text == "" {
-		return field.ErrorList{field.Required(at.ChildField("expression"), "")}
+func mutationExpression(at check.Field, c cel.Compiler, text string, types []*celgo.Type, params bool) {
+	if text = strings.TrimSpace(text); text == "" {
+		at.Required("")
+		return
 	}
-	return compile(c, e, cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true, HasPatchTypes: true}, &at, "expression")
+	compile(at, c, expression{text: text, types: types},
+		cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true, HasPatchTypes: true})
 }

@@ -4,9 +4,10 @@ import (
 	"cmp"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -28,119 +29,94 @@ func defaultMatchResources(r *admissionv1.MatchResources) {
 }
 
 // matchConstraints checks the resources to which a policy applies. At least one rule is required.
-func matchConstraints(r *admissionv1.MatchResources, w *fieldrules.Path) field.ErrorList {
+func matchConstraints(at check.Field, r *admissionv1.MatchResources) {
 	if r == nil {
-		return field.ErrorList{field.Required(w.ChildField("matchConstraints"), "")}
+		at.Required("")
+		return
 	}
-	errs := matchResources(r, w, "matchConstraints")
+	matchResources(at, *r)
 	if len(r.ResourceRules) == 0 {
-		errs = append(errs, field.Required(w.ChildField("matchConstraints").Child("resourceRules"), ""))
+		at.Child("resourceRules").Required("")
 	}
-	return errs
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateMatchResources
-func matchResources(r *admissionv1.MatchResources, w *fieldrules.Path, name string) field.ErrorList {
-	if r == nil {
-		return nil
+func matchResources(at check.Field, r admissionv1.MatchResources) {
+	requiredOneOf(at.Child("matchPolicy"), r.MatchPolicy, admissionv1.Equivalent, admissionv1.Exact)
+	requiredSelector(at.Child("namespaceSelector"), r.NamespaceSelector)
+	requiredSelector(at.Child("objectSelector"), r.ObjectSelector)
+	namedRules(at.Child("resourceRules"), r.ResourceRules)
+	namedRules(at.Child("excludeResourceRules"), r.ExcludeResourceRules)
+}
+
+func requiredSelector(at check.Field, s *metav1.LabelSelector) {
+	if s == nil {
+		at.Required("")
 	}
-	at := w.Child(name)
-	errs := requiredOneOf(r.MatchPolicy, &at, "matchPolicy", admissionv1.Equivalent, admissionv1.Exact)
-	for _, s := range [...]struct {
-		selector *metav1.LabelSelector
-		name     string
-	}{{r.NamespaceSelector, "namespaceSelector"}, {r.ObjectSelector, "objectSelector"}} {
-		if s.selector == nil {
-			errs = append(errs, field.Required(at.ChildField(s.name), ""))
-		}
-		errs = append(errs, fieldrules.LabelSelector(s.selector, &at, s.name)...)
-	}
-	errs = append(errs, namedRules(r.ResourceRules, &at, "resourceRules")...)
-	return append(errs, namedRules(r.ExcludeResourceRules, &at, "excludeResourceRules")...)
+	check.LabelSelector(at, s)
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateNamedRuleWithOperations
-func namedRules(rules []admissionv1.NamedRuleWithOperations, w *fieldrules.Path, name string) field.ErrorList {
-	var errs field.ErrorList
-	list := w.Child(name)
+func namedRules(list check.Field, rules []admissionv1.NamedRuleWithOperations) {
 	for i := range rules {
 		r, at := &rules[i], list.Index(i)
 		names := at.Child("resourceNames")
 		var seen fieldrules.Seen[string]
 		for j, n := range r.ResourceNames {
-			item := names.Index(j)
-			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(n, false), n, &item, "")...)
+			check.Valid(names.Index(j), n, content.IsPathSegmentName)
 			if !seen.Add(n) {
-				errs = append(errs, field.Duplicate(item.Field(), n))
+				names.Index(j).Duplicate(n)
 			}
 		}
-		errs = append(errs, webhookRule(&r.RuleWithOperations, &at)...)
+		webhookRule(at, &r.RuleWithOperations)
 	}
-	return errs
 }
 
 // noDeletes checks that a mutating policy does not apply to deletions: it has nothing to mutate there.
-func noDeletes(r *admissionv1.MatchResources, w *fieldrules.Path, name string) field.ErrorList {
-	if r == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	at := w.Child(name)
-	rules := at.Child("resourceRules")
+func noDeletes(at check.Field, r admissionv1.MatchResources) {
+	operations := at.Child("resourceRules").Child("operations")
 	for i := range r.ResourceRules {
 		for _, o := range r.ResourceRules[i].Operations {
-			errs = append(errs, fieldrules.Supported(o, &rules, "operations",
-				admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Connect)...)
+			check.Supported(operations, o, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Update)
 		}
 	}
-	return errs
 }
 
-// requiredOneOf is [fieldrules.OneOf] for a pointer that must be set; an empty value is not
+// requiredOneOf is [check.OneOf] for a pointer that must be set; an empty value is not
 // supported.
-func requiredOneOf[S ~string](s *S, w *fieldrules.Path, name string, allowed ...S) field.ErrorList {
+func requiredOneOf[S ~string](at check.Field, s *S, supported ...S) {
 	if s == nil {
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
+		at.Required("")
 	}
-	return fieldrules.Supported(*s, w, name, allowed...)
+	check.OptionalOneOf(at, s, supported...)
 }
 
 // policyName checks the name of the policy that a binding binds.
-func policyName(name string) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Required(fieldrules.Spec.ChildField("policyName"), "")}
-	}
-	return fieldrules.Invalid(fieldrules.NameIsSubdomain(name, false), name, &fieldrules.Spec, "policyName")
+func policyName(at check.Field, name string) {
+	check.Required(at, name)
+	check.IfSet(at, name, check.DNSName)
 }
 
 // paramRef checks that a binding refers to its parameters either by name or by selector.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateParamRef
-func paramRef(r *admissionv1.ParamRef) field.ErrorList {
-	if r == nil {
-		return nil
-	}
-	const exclusive = "name and selector are mutually exclusive"
-	at := fieldrules.Spec.Child("paramRef")
-	var errs field.ErrorList
+func paramRef(at check.Field, r admissionv1.ParamRef) {
+	name, selector, action := at.Child("name"), at.Child("selector"), at.Child("parameterNotFoundAction")
 	if r.Name != "" {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(r.Name, false), r.Name, &at, "name")...)
+		check.Valid(name, r.Name, content.IsPathSegmentName)
 	}
-	errs = append(errs, fieldrules.LabelSelector(r.Selector, &at, "selector")...)
-	switch {
-	case r.Name != "" && r.Selector != nil:
-		errs = append(errs, field.Forbidden(at.ChildField("name"), exclusive), field.Forbidden(at.ChildField("selector"), exclusive))
-	case r.Name == "" && r.Selector == nil:
-		errs = append(errs, field.Required(at.Field(), "one of name or selector must be specified"))
+	check.LabelSelector(selector, r.Selector)
+	both := r.Name != "" && r.Selector != nil
+	check.Forbid(name, both, "name and selector are mutually exclusive")
+	check.Forbid(selector, both, "name and selector are mutually exclusive")
+	if r.Name == "" && r.Selector == nil {
+		at.Required("one of name or selector must be specified")
 	}
-	switch a := r.ParameterNotFoundAction; {
-	case a == nil || *a == "":
-		errs = append(errs, field.Required(at.ChildField("parameterNotFoundAction"), ""))
-	case *a != admissionv1.DenyAction && *a != admissionv1.AllowAction:
-		errs = append(errs, field.NotSupported(at.ChildField("parameterNotFoundAction"), *a,
-			[]admissionv1.ParameterNotFoundActionType{admissionv1.DenyAction, admissionv1.AllowAction}))
+	if a := r.ParameterNotFoundAction; a == nil {
+		action.Required("")
+	} else {
+		check.OneOf(action, *a, admissionv1.DenyAction, admissionv1.AllowAction)
 	}
-	return errs
 }
 
 func paramKindCell(k *admissionv1.ParamKind) string {

@@ -2,7 +2,6 @@ package admissionregistration
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -40,9 +40,12 @@ func ValidatingPolicies() kinds.Kind {
 		Status:        true,
 		PrepareStatus: kinds.KeepMetadata[*admissionv1.ValidatingAdmissionPolicy],
 		StatusReset:   []string{"metadata"},
-		ValidateStatus: func(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
-			return append(typeChecking(p.Status.TypeChecking),
-				metav1validation.ValidateConditions(p.Status.Conditions, fieldrules.Status.ChildField("conditions"))...)
+		ValidateStatus: func(p, _ *admissionv1.ValidatingAdmissionPolicy) (errs field.ErrorList) {
+			status := check.Object(&errs).Child("status")
+			conditions := status.Child("conditions")
+			check.Optional(status.Child("typeChecking"), p.Status.TypeChecking, typeChecking)
+			conditions.Report(metav1validation.ValidateConditions(p.Status.Conditions, conditions.Path.Field())...)
+			return errs
 		},
 		ValidateCreate: func(o *admissionv1.ValidatingAdmissionPolicy) field.ErrorList { return notStatic(o.Name) },
 		Warnings: func(o, old *admissionv1.ValidatingAdmissionPolicy) []string {
@@ -77,10 +80,13 @@ func ValidatingPolicyBindings() kinds.Kind {
 		Cluster:       true, Generation: true, NoUnconditionalUpdate: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
-		Validate: func(b *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
-			errs := append(policyName(b.Spec.PolicyName), paramRef(b.Spec.ParamRef)...)
-			errs = append(errs, matchResources(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)
-			return append(errs, validationActions(b.Spec.ValidationActions)...)
+		Validate: func(b *admissionv1.ValidatingAdmissionPolicyBinding) (errs field.ErrorList) {
+			spec := check.Object(&errs).Child("spec")
+			policyName(spec.Child("policyName"), b.Spec.PolicyName)
+			check.Optional(spec.Child("paramRef"), b.Spec.ParamRef, paramRef)
+			check.Optional(spec.Child("matchResources"), b.Spec.MatchResources, matchResources)
+			validationActions(spec.Child("validationActions"), b.Spec.ValidationActions)
+			return errs
 		},
 		ValidateCreate: func(o *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList { return notStatic(o.Name) },
 		Warnings: func(o, old *admissionv1.ValidatingAdmissionPolicyBinding) []string {
@@ -94,49 +100,46 @@ func ValidatingPolicyBindings() kinds.Kind {
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateValidationActions
-func validationActions(actions []admissionv1.ValidationAction) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Spec.Child("validationActions")
+func validationActions(list check.Field, actions []admissionv1.ValidationAction) {
 	var seen fieldrules.Seen[admissionv1.ValidationAction]
 	for i, a := range actions {
-		at := list.Index(i)
-		errs = append(errs, fieldrules.Supported(a, &at, "", admissionv1.Deny, admissionv1.Warn, admissionv1.Audit)...)
+		check.Supported(list.Index(i), a, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
 		if !seen.Add(a) {
-			errs = append(errs, field.Duplicate(at.Field(), a))
+			list.Index(i).Duplicate(a)
 		}
 	}
-	if slices.Contains(actions, admissionv1.Deny) && slices.Contains(actions, admissionv1.Warn) {
-		errs = append(errs, field.Invalid(list.Field(), actions, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)"))
+	if seen.Has(admissionv1.Deny) && seen.Has(admissionv1.Warn) {
+		list.Invalid(actions, "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)")
 	}
 	if len(actions) == 0 {
-		errs = append(errs, field.Required(list.Field(), ""))
+		list.Required("")
 	}
-	return errs
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateValidatingAdmissionPolicySpec
-func validateValidatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
-	s, params := &p.Spec, p.Spec.ParamKind != nil
-	errs := requiredOneOf(s.FailurePolicy, &fieldrules.Spec, "failurePolicy", admissionv1.Fail, admissionv1.Ignore)
-	errs = append(errs, paramKind(s.ParamKind, &fieldrules.Spec)...)
-	errs = append(errs, matchConstraints(s.MatchConstraints, &fieldrules.Spec)...)
-	errs = append(errs, matchConditions(s.MatchConditions, params, &fieldrules.Spec)...)
+func validateValidatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) (errs field.ErrorList) {
+	spec, s, params := check.Object(&errs).Child("spec"), &p.Spec, p.Spec.ParamKind != nil
+	validations, annotations := spec.Child("validations"), spec.Child("auditAnnotations")
+	requiredOneOf(spec.Child("failurePolicy"), s.FailurePolicy, admissionv1.Fail, admissionv1.Ignore)
+	check.Optional(spec.Child("paramKind"), s.ParamKind, paramKind)
+	matchConstraints(spec.Child("matchConstraints"), s.MatchConstraints)
+	matchConditions(spec.Child("matchConditions"), s.MatchConditions, params)
 	compiler := stateless()
 	if len(s.Variables) > 0 {
 		composited := newComposited()
-		errs = append(errs, variables(composited, s.Variables, params, &fieldrules.Spec)...)
+		variables(spec.Child("variables"), composited, s.Variables, params)
 		compiler = composited
 	}
 	if len(s.Validations) == 0 && len(s.AuditAnnotations) == 0 {
-		const missing = "validations or auditAnnotations must contain at least one item"
-		return append(errs, field.Required(fieldrules.Spec.ChildField("validations"), missing), field.Required(fieldrules.Spec.ChildField("auditAnnotations"), missing))
+		validations.Required("validations or auditAnnotations must contain at least one item")
+		annotations.Required("validations or auditAnnotations must contain at least one item")
+		return errs
 	}
-	list := fieldrules.Spec.Child("validations")
 	for i := range s.Validations {
-		at := list.Index(i)
-		errs = append(errs, policyValidation(compiler, &s.Validations[i], params, &at)...)
+		policyValidation(validations.Index(i), compiler, &s.Validations[i], params)
 	}
-	return append(errs, auditAnnotations(compiler, p, params)...)
+	auditAnnotations(annotations, compiler, p, params)
+	return errs
 }
 
 // validationReasons are the reasons that a validation may give.
@@ -149,31 +152,30 @@ var validationReasons = []metav1.StatusReason{
 //upstream:pkg/apis/admissionregistration/validation.validateValidation
 //upstream:pkg/apis/admissionregistration/validation.validateValidationExpression
 //upstream:pkg/apis/admissionregistration/validation.validateMessageExpression
-func policyValidation(c cel.Compiler, v *admissionv1.Validation, params bool, w *fieldrules.Path) field.ErrorList {
+func policyValidation(at check.Field, c cel.Compiler, v *admissionv1.Validation, params bool) {
 	const empty = "must be non-empty if specified"
-	var errs field.ErrorList
+	condition, message, messageExpression := at.Child("expression"), at.Child("message"), at.Child("messageExpression")
 	if strings.TrimSpace(v.Expression) == "" {
-		errs = append(errs, field.Required(w.ChildField("expression"), "expression is not specified"))
+		condition.Required("expression is not specified")
 	} else {
-		errs = append(errs, compile(c, expression{text: v.Expression, types: boolean},
-			cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, w, "expression")...)
+		compile(condition, c, expression{text: v.Expression, types: boolean},
+			cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true})
 	}
 	switch {
 	case v.MessageExpression == "":
 	case strings.TrimSpace(v.MessageExpression) == "":
-		errs = append(errs, field.Invalid(w.ChildField("messageExpression"), v.MessageExpression, empty))
+		messageExpression.Invalid(v.MessageExpression, empty)
 	default:
-		errs = append(errs, compile(c, expression{text: v.MessageExpression, types: text},
-			cel.OptionalVariableDeclarations{HasParams: params}, w, "messageExpression")...)
+		compile(messageExpression, c, expression{text: v.MessageExpression, types: text}, cel.OptionalVariableDeclarations{HasParams: params})
 	}
-	switch message := strings.TrimSpace(v.Message); {
+	switch m := strings.TrimSpace(v.Message); {
 	case v.Message == "":
-	case message == "":
-		errs = append(errs, field.Invalid(w.ChildField("message"), v.Message, empty))
-	case strings.ContainsAny(message, "\n\r"):
-		errs = append(errs, field.Invalid(w.ChildField("message"), v.Message, "must not contain line breaks"))
+	case m == "":
+		message.Invalid(v.Message, empty)
+	case strings.ContainsAny(m, "\n\r"):
+		message.Invalid(v.Message, "must not contain line breaks")
 	}
-	return append(errs, fieldrules.OptionalOneOf(v.Reason, w, "reason", validationReasons...)...)
+	check.OptionalOneOf(at.Child("reason"), v.Reason, validationReasons...)
 }
 
 // The limits of the audit annotations of a policy: their number, and the bytes of an expression.
@@ -185,35 +187,32 @@ const (
 // auditAnnotations checks the keys and the expressions of the audit annotations of a policy.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateAuditAnnotation
-func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, params bool) field.ErrorList {
-	var errs field.ErrorList
+func auditAnnotations(list check.Field, c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, params bool) {
 	annotations := p.Spec.AuditAnnotations
-	list := fieldrules.Spec.Child("auditAnnotations")
 	if len(annotations) > maxAuditAnnotations {
-		errs = append(errs, field.Invalid(list.Field(), annotations, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
+		list.Invalidf(annotations, "must not have more than %d auditAnnotations", maxAuditAnnotations)
 	}
 	var keys fieldrules.Seen[string]
 	for i, a := range annotations {
-		at := list.Index(i)
+		key, value := list.Index(i).Child("key"), list.Index(i).Child("valueExpression")
 		if p.Name == "" {
-			errs = append(errs, field.Invalid(at.ChildField("key"), a.Key, "requires metadata.name be non-empty"))
+			key.Invalid(a.Key, "requires metadata.name be non-empty")
 		} else {
-			errs = append(errs, fieldrules.QualifiedName(p.Name+"/"+a.Key, &at, "key")...)
+			check.QualifiedName(key, p.Name+"/"+a.Key)
 		}
 		switch e := strings.TrimSpace(a.ValueExpression); {
 		case e == "":
-			errs = append(errs, field.Required(at.ChildField("valueExpression"), "valueExpression is not specified"))
+			value.Required("valueExpression is not specified")
 		case len(e) > maxAnnotationExpression:
-			errs = append(errs, field.Required(at.ChildField("valueExpression"), fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationExpression)))
+			value.Required(fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationExpression))
 		default:
-			errs = append(errs, compile(c, expression{text: e, written: a.ValueExpression, types: optionalText},
-				cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true}, &at, "valueExpression")...)
+			compile(value, c, expression{text: e, written: a.ValueExpression, types: optionalText},
+				cel.OptionalVariableDeclarations{HasParams: params, HasAuthorizer: true})
 		}
 		if !keys.Add(a.Key) {
-			errs = append(errs, field.Duplicate(at.ChildField("key"), a.Key))
+			key.Duplicate(a.Key)
 		}
 	}
-	return errs
 }
 
 // typeChecking checks the warnings about expressions in the status.
@@ -222,22 +221,16 @@ func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, 
 //upstream:pkg/apis/admissionregistration/validation.validateTypeChecking
 //upstream:pkg/apis/admissionregistration/validation.validateExpressionWarning
 //upstream:pkg/apis/admissionregistration/validation.validateFieldRef
-func typeChecking(t *admissionv1.TypeChecking) field.ErrorList {
-	if t == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	in := fieldrules.Status.Child("typeChecking")
-	list := in.Child("expressionWarnings")
+func typeChecking(at check.Field, t admissionv1.TypeChecking) {
+	list := at.Child("expressionWarnings")
 	for i, w := range t.ExpressionWarnings {
-		at := list.Index(i)
-		errs = append(errs, fieldrules.Required(w.Warning, &at, "warning")...)
+		at := list.Index(i).Child("fieldRef")
+		check.Required(list.Index(i).Child("warning"), w.Warning)
 		ref := strings.TrimSpace(w.FieldRef)
 		if ref == "" {
-			errs = append(errs, field.Required(at.ChildField("fieldRef"), ""))
+			at.Required("")
 		} else if err := jsonpath.New("spec").Parse("{" + ref + "}"); err != nil {
-			errs = append(errs, field.Invalid(at.ChildField("fieldRef"), ref, fmt.Sprintf("invalid JSONPath: %v", err)))
+			at.Invalidf(ref, "invalid JSONPath: %v", err)
 		}
 	}
-	return errs
 }

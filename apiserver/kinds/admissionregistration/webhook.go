@@ -2,7 +2,6 @@
 package admissionregistration
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/util/webhook"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -39,8 +39,9 @@ func ValidatingWebhooks() kinds.Kind {
 				defaultWebhook(ofValidating(&c.Webhooks[i]))
 			}
 		},
-		Validate: func(c *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
-			return validateWebhooks(len(c.Webhooks), func(i int) webhook { return ofValidating(&c.Webhooks[i]) })
+		Validate: func(c *admissionv1.ValidatingWebhookConfiguration) (errs field.ErrorList) {
+			validateWebhooks(check.Object(&errs).Child("webhooks"), len(c.Webhooks), func(i int) webhook { return ofValidating(&c.Webhooks[i]) })
+			return errs
 		},
 		ValidateCreate: func(c *admissionv1.ValidatingWebhookConfiguration) field.ErrorList { return notStatic(c.Name) },
 		Warnings: func(c, old *admissionv1.ValidatingWebhookConfiguration) []string {
@@ -75,13 +76,12 @@ func MutatingWebhooks() kinds.Kind {
 				fieldrules.DefaultPointer(&c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 			}
 		},
-		Validate: func(c *admissionv1.MutatingWebhookConfiguration) field.ErrorList {
-			errs := validateWebhooks(len(c.Webhooks), func(i int) webhook { return ofMutating(&c.Webhooks[i]) })
-			list := fieldrules.Root.Child("webhooks")
+		Validate: func(c *admissionv1.MutatingWebhookConfiguration) (errs field.ErrorList) {
+			list := check.Object(&errs).Child("webhooks")
+			validateWebhooks(list, len(c.Webhooks), func(i int) webhook { return ofMutating(&c.Webhooks[i]) })
 			for i := range c.Webhooks {
-				at := list.Index(i)
-				errs = append(errs, fieldrules.OptionalOneOf(c.Webhooks[i].ReinvocationPolicy, &at,
-					"reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
+				check.OptionalOneOf(list.Index(i).Child("reinvocationPolicy"), c.Webhooks[i].ReinvocationPolicy,
+					admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 			}
 			return errs
 		},
@@ -147,133 +147,109 @@ func defaultWebhook(h webhook) {
 	}
 }
 
-// validateWebhook checks a webhook of either kind.
+// validateWebhooks checks the webhooks of a configuration of either kind.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateValidatingWebhookConfiguration
 //upstream:pkg/apis/admissionregistration/validation.validateMutatingWebhookConfiguration
-func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Root.Child("webhooks")
-	names := map[string]bool{}
+func validateWebhooks(list check.Field, n int, at func(int) webhook) {
+	var names fieldrules.Seen[string]
 	for i := range n {
-		h, fldPath := at(i), list.Index(i)
-		errs = append(errs, validateWebhook(h, &fldPath)...)
-		if h.name != "" && names[h.name] {
-			errs = append(errs, field.Duplicate(fldPath.ChildField("name"), h.name))
+		h := at(i)
+		validateWebhook(list.Index(i), h)
+		if h.name != "" && !names.Add(h.name) {
+			list.Index(i).Child("name").Duplicate(h.name)
 		}
-		names[h.name] = true
 	}
-	return errs
 }
 
 // validateWebhook checks a webhook of either kind of configuration.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateValidatingWebhook
 //upstream:pkg/apis/admissionregistration/validation.validateMutatingWebhook
-func validateWebhook(h webhook, fldPath *fieldrules.Path) field.ErrorList {
-	errs := validation.IsFullyQualifiedName(fldPath.ChildField("name"), h.name)
-	errs = append(errs, reviewVersions(h.reviews, fldPath)...)
-	list := fldPath.Child("rules")
+func validateWebhook(at check.Field, h webhook) {
+	name, rules := at.Child("name"), at.Child("rules")
+	name.Report(validation.IsFullyQualifiedName(name.Path.Field(), h.name)...)
+	reviewVersions(at.Child("admissionReviewVersions"), h.reviews)
 	for i := range h.rules {
-		at := list.Index(i)
-		errs = append(errs, webhookRule(&h.rules[i], &at)...)
+		webhookRule(rules.Index(i), &h.rules[i])
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(*h.failure, fldPath, "failurePolicy", admissionv1.Fail,
-		admissionv1.Ignore)...)
-	errs = append(errs, fieldrules.OptionalOneOf(*h.match, fldPath, "matchPolicy", admissionv1.Equivalent,
-		admissionv1.Exact)...)
-	allowed := []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
+	check.OptionalOneOf(at.Child("failurePolicy"), *h.failure, admissionv1.Fail, admissionv1.Ignore)
+	check.OptionalOneOf(at.Child("matchPolicy"), *h.match, admissionv1.Equivalent, admissionv1.Exact)
 	if h.sideEffects == nil {
-		errs = append(errs, field.Required(fldPath.ChildField("sideEffects"), "must specify one of None, NoneOnDryRun"))
-	} else {
-		errs = append(errs, fieldrules.Supported(*h.sideEffects, fldPath, "sideEffects", allowed...)...)
+		at.Child("sideEffects").Required("must specify one of None, NoneOnDryRun")
 	}
+	check.OptionalOneOf(at.Child("sideEffects"), h.sideEffects, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
 	if t := *h.timeout; t != nil && (*t < 1 || *t > 30) {
-		errs = append(errs, field.Invalid(fldPath.ChildField("timeoutSeconds"), *t,
-			"the timeout value must be between 1 and 30 seconds"))
+		at.Child("timeoutSeconds").Invalid(*t, "the timeout value must be between 1 and 30 seconds")
 	}
-	errs = append(errs, fieldrules.LabelSelector(*h.namespaces, fldPath, "namespaceSelector")...)
-	errs = append(errs, fieldrules.LabelSelector(*h.objects, fldPath, "objectSelector")...)
-	errs = append(errs, matchConditions(h.matchConditions, false, fldPath)...)
-	at := fldPath.Child("clientConfig")
-	return append(errs, webhookClient(h.client, &at)...)
+	check.LabelSelector(at.Child("namespaceSelector"), *h.namespaces)
+	check.LabelSelector(at.Child("objectSelector"), *h.objects)
+	matchConditions(at.Child("matchConditions"), h.matchConditions, false)
+	webhookClient(at.Child("clientConfig"), h.client)
 }
 
 //upstream:pkg/apis/admissionregistration/validation.validateAdmissionReviewVersions
-func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList {
-	list := fldPath.Child("admissionReviewVersions")
+func reviewVersions(list check.Field, versions []string) {
 	if len(versions) == 0 {
-		return field.ErrorList{field.Required(list.Field(), fmt.Sprintf("must specify one of %s", "v1, v1beta1"))}
+		list.Required("must specify one of v1, v1beta1")
+		return
 	}
-	var errs field.ErrorList
-	known := false
 	var seen fieldrules.Seen[string]
 	for i, v := range versions {
-		at := list.Index(i)
-		if !seen.Add(v) {
-			errs = append(errs, field.Invalid(at.Field(), v, "duplicate version"))
-			continue
+		if seen.Add(v) {
+			check.Valid(list.Index(i), v, validation.IsDNS1035Label)
+		} else {
+			list.Index(i).Invalid(v, "duplicate version")
 		}
-		errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(v), v, &at, "")...)
-		known = known || v == "v1" || v == "v1beta1"
 	}
-	if !known {
-		errs = append(errs, field.Invalid(list.Field(), versions, "must include at least one of v1, v1beta1"))
+	if !seen.Has("v1") && !seen.Has("v1beta1") {
+		list.Invalid(versions, "must include at least one of v1, v1beta1")
 	}
-	return errs
 }
 
 // webhookRule checks the operations, groups, versions and resources of a rule.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateRuleWithOperations
 //upstream:pkg/apis/admissionregistration/validation.validateRule
-func webhookRule(r *admissionv1.RuleWithOperations, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(r.Operations) == 0 {
-		errs = append(errs, field.Required(fldPath.ChildField("operations"), ""))
+func webhookRule(at check.Field, r *admissionv1.RuleWithOperations) {
+	operations, versions, resources := at.Child("operations"), at.Child("apiVersions"), at.Child("resources")
+	for i := range r.Operations {
+		check.Supported(operations.Index(i), r.Operations[i], admissionv1.OperationAll, admissionv1.Connect,
+			admissionv1.Create, admissionv1.Delete, admissionv1.Update)
 	}
-	operations := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete,
-		admissionv1.Connect, admissionv1.OperationAll}
-	for i, o := range r.Operations {
-		if !slices.Contains(operations, o) {
-			errs = append(errs, field.NotSupported(fldPath.ChildField("operations").Index(i), o,
-				slices.Sorted(slices.Values(operations))))
-		}
+	someOrAll(operations, r.Operations, "operations")
+	someOrAll(at.Child("apiGroups"), r.APIGroups, "API groups")
+	someOrAll(versions, r.APIVersions, "API versions")
+	noneEmpty(versions, r.APIVersions)
+	if len(r.Resources) == 0 {
+		resources.Required("")
 	}
-	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
-		errs = append(errs, field.Invalid(fldPath.ChildField("operations"), r.Operations,
-			"if '*' is present, must not specify other operations"))
+	noneEmpty(resources, r.Resources)
+	resourceWildcards(resources, r.Resources)
+	check.OptionalOneOf(at.Child("scope"), r.Scope, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
+}
+
+// someOrAll checks that a list has some elements, or only "*".
+func someOrAll[S ~string](at check.Field, list []S, what string) {
+	if len(list) == 0 {
+		at.Required("")
 	}
-	for _, part := range []struct {
-		name string
-		list []string
-		all  string // what "*" means; resources can have it beside others
-	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"},
-		{"resources", r.Resources, ""}} {
-		if len(part.list) == 0 {
-			errs = append(errs, field.Required(fldPath.ChildField(part.name), ""))
-		}
-		if part.all != "" && len(part.list) > 1 && slices.Contains(part.list, "*") {
-			errs = append(errs, field.Invalid(fldPath.ChildField(part.name), part.list,
-				"if '*' is present, must not specify other "+part.all))
-		}
-		for i, v := range part.list {
-			if v == "" && part.name != "apiGroups" {
-				errs = append(errs, field.Required(fldPath.ChildField(part.name).Index(i), ""))
-			}
-		}
+	if len(list) > 1 && slices.Contains(list, "*") {
+		at.Invalid(list, "if '*' is present, must not specify other "+what)
 	}
-	errs = append(errs, resourceWildcards(r.Resources, fldPath)...)
-	return append(errs, fieldrules.OptionalOneOf(r.Scope, fldPath, "scope", admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
+}
+
+func noneEmpty(at check.Field, list []string) {
+	for i, s := range list {
+		check.Required(at.Index(i), s)
+	}
 }
 
 // resourceWildcards checks that no wildcard in the list includes another resource of the list.
 //
 //upstream:pkg/apis/admissionregistration/validation.validateResources
 //upstream:pkg/apis/admissionregistration/validation.validateResourcesNoSubResources
-func resourceWildcards(resources []string, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	list := fldPath.Child("resources")
+func resourceWildcards(list check.Field, resources []string) {
 	whole := false // a resource without a subresource is named
 	var before fieldrules.Seen[string]
 	for i, r := range resources {
@@ -283,40 +259,38 @@ func resourceWildcards(resources []string, fldPath *fieldrules.Path) field.Error
 			before.Add(r)
 			continue
 		}
-		at := list.Index(i)
-		if all := name + "/*"; before.Has(all) {
-			errs = append(errs, field.Invalid(at.Field(), r, fmt.Sprintf("if '%s' is present, must not specify %s", all, r)))
-		}
-		if all := "*/" + sub; before.Has(all) {
-			errs = append(errs, field.Invalid(at.Field(), r, fmt.Sprintf("if '%s' is present, must not specify %s", all, r)))
+		for _, all := range [...]string{name + "/*", "*/" + sub} {
+			if before.Has(all) {
+				list.Index(i).Invalidf(r, "if '%s' is present, must not specify %s", all, r)
+			}
 		}
 		before.Add(r)
 	}
 	if len(resources) > 1 && slices.Contains(resources, "*/*") {
-		errs = append(errs, field.Invalid(list.Field(), resources, "if '*/*' is present, must not specify other resources"))
+		list.Invalid(resources, "if '*/*' is present, must not specify other resources")
 	}
 	if whole && slices.Contains(resources, "*") {
-		errs = append(errs, field.Invalid(list.Field(), resources, "if '*' is present, must not specify other resources without subresources"))
+		list.Invalid(resources, "if '*' is present, must not specify other resources without subresources")
 	}
-	return errs
 }
 
 // webhookClient checks that a webhook has either a URL or a Service.
 //
 //upstream:k8s.io/apiserver/pkg/util/webhook.ValidateWebhookURL
 //upstream:k8s.io/apiserver/pkg/util/webhook.ValidateWebhookService
-func webhookClient(c *admissionv1.WebhookClientConfig, fldPath *fieldrules.Path) field.ErrorList {
+func webhookClient(at check.Field, c *admissionv1.WebhookClientConfig) {
+	url, service := at.Child("url"), at.Child("service")
 	switch s := c.Service; {
 	case (c.URL == nil) == (s == nil):
-		return field.ErrorList{field.Required(fldPath.Field(), "exactly one of url or service is required")}
+		at.Required("exactly one of url or service is required")
 	case c.URL != nil:
-		return upstream.ValidateWebhookURL(fldPath.ChildField("url"), *c.URL, true)
+		url.Report(upstream.ValidateWebhookURL(url.Path.Field(), *c.URL, true)...)
 	default:
 		port := webhookPort
 		if s.Port != nil {
 			port = *s.Port
 		}
 		// kube-apiserver confuses the name with the namespace in the errors.
-		return upstream.ValidateWebhookService(fldPath.ChildField("service"), s.Name, s.Namespace, s.Path, port)
+		service.Report(upstream.ValidateWebhookService(service.Path.Field(), s.Name, s.Namespace, s.Path, port)...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -13,6 +14,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/resource"
@@ -43,14 +45,11 @@ func APIServices() kinds.Kind {
 			s.Labels, s.Annotations, s.Finalizers, s.OwnerReferences = old.Labels, old.Annotations, old.Finalizers, old.OwnerReferences
 		},
 		StatusReset: []string{"metadata"},
-		ValidateStatus: func(s, _ *apiregistrationv1.APIService) field.ErrorList {
-			var errs field.ErrorList
-			list := fieldrules.Status.Child("conditions")
-			statuses := []apiregistrationv1.ConditionStatus{apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown}
-			for i, c := range s.Status.Conditions {
-				if at := list.Index(i); c.Status != statuses[0] && c.Status != statuses[1] && c.Status != statuses[2] {
-					errs = append(errs, field.NotSupported(at.ChildField("status"), c.Status, statuses))
-				}
+		ValidateStatus: func(s, _ *apiregistrationv1.APIService) (errs field.ErrorList) {
+			list := check.Object(&errs).Child("status").Child("conditions")
+			for i := range s.Status.Conditions {
+				check.Supported(list.Index(i).Child("status"), s.Status.Conditions[i].Status,
+					apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown)
 			}
 			return errs
 		},
@@ -86,49 +85,56 @@ const (
 // validateAPIService checks the group version, its priorities, and the Service that serves it.
 //
 //upstream:k8s.io/kube-aggregator/pkg/apis/apiregistration/validation.ValidateAPIService
-func validateAPIService(a *apiregistrationv1.APIService) field.ErrorList {
-	s := &a.Spec
-	var errs field.ErrorList
-	if name := s.Version + "." + s.Group; a.Name != "" && a.Name != name && len(fieldrules.NameIsPathSegment(a.Name, false)) == 0 {
-		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), a.Name, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", name)))
-	}
-	if name := s.Version + "." + s.Group; a.GenerateName != "" && a.GenerateName != name && len(fieldrules.NameIsPathSegment(a.GenerateName, false)) == 0 {
-		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("generateName"), a.GenerateName, fmt.Sprintf("must be `spec.version+\".\"+spec.group`: %q", name)))
-	}
+func validateAPIService(a *apiregistrationv1.APIService) (errs field.ErrorList) {
+	object, s := check.Object(&errs), &a.Spec
+	metadata, spec := object.Child("metadata"), object.Child("spec")
+	insecure := spec.Child("insecureSkipTLSVerify")
+	named(metadata.Child("name"), a.Name, s.Version+"."+s.Group)
+	named(metadata.Child("generateName"), a.GenerateName, s.Version+"."+s.Group)
 	if s.Group == "" && s.Version != "v1" {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("group"), "only v1 may have an empty group and it better be legacy kube"))
+		spec.Child("group").Required("only v1 may have an empty group and it better be legacy kube")
 	}
-	if s.Group != "" {
-		errs = append(errs, fieldrules.DNSName(s.Group, &fieldrules.Spec, "group")...)
-	}
-	errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(s.Version), s.Version, &fieldrules.Spec, "version")...)
+	check.IfSet(spec.Child("group"), s.Group, check.DNSName)
+	check.Valid(spec.Child("version"), s.Version, validation.IsDNS1035Label)
 	if s.GroupPriorityMinimum <= 0 || s.GroupPriorityMinimum > maxGroupPriority {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("groupPriorityMinimum"), s.GroupPriorityMinimum, "must be positive and less than 20000"))
+		spec.Child("groupPriorityMinimum").Invalid(s.GroupPriorityMinimum, "must be positive and less than 20000")
 	}
 	if s.VersionPriority <= 0 || s.VersionPriority > maxVersionPriority {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("versionPriority"), s.VersionPriority, "must be positive and less than 1000"))
+		spec.Child("versionPriority").Invalid(s.VersionPriority, "must be positive and less than 1000")
 	}
-	if s.Service == nil {
-		if n := len(s.CABundle); n > 0 {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("caBundle"), fmt.Sprintf("%d bytes", n), "local APIServices may not have a caBundle"))
-		}
-		if s.InsecureSkipTLSVerify {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("insecureSkipTLSVerify"), true, "local APIServices may not have insecureSkipTLSVerify"))
+	if s.Service != nil {
+		serviceReference(spec.Child("service"), s.Service)
+		if s.InsecureSkipTLSVerify && len(s.CABundle) > 0 {
+			insecure.Invalid(true, "may not be true if caBundle is present")
 		}
 		return errs
 	}
-	at := fieldrules.Spec.Child("service")
-	errs = append(errs, fieldrules.Required(s.Service.Namespace, &at, "namespace")...)
-	errs = append(errs, fieldrules.Required(s.Service.Name, &at, "name")...)
-	if p := s.Service.Port; p != nil {
-		if messages := validation.IsValidPortNum(int(*p)); len(messages) > 0 {
-			errs = append(errs, field.Invalid(at.ChildField("port"), *p, "port is not valid: "+strings.Join(messages, ", ")))
-		}
+	if n := len(s.CABundle); n > 0 {
+		spec.Child("caBundle").Invalid(fmt.Sprintf("%d bytes", n), "local APIServices may not have a caBundle")
 	}
-	if s.InsecureSkipTLSVerify && len(s.CABundle) > 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("insecureSkipTLSVerify"), true, "may not be true if caBundle is present"))
+	if s.InsecureSkipTLSVerify {
+		insecure.Invalid(true, "local APIServices may not have insecureSkipTLSVerify")
 	}
 	return errs
+}
+
+// named checks that a name, if it is set and valid, is the one of the group version.
+func named(at check.Field, name, must string) {
+	if name != "" && name != must && len(content.IsPathSegmentName(name)) == 0 {
+		at.Invalidf(name, "must be `spec.version+\".\"+spec.group`: %q", must)
+	}
+}
+
+//upstream:k8s.io/kube-aggregator/pkg/apis/apiregistration/validation.ValidateAPIService
+func serviceReference(at check.Field, s *apiregistrationv1.ServiceReference) {
+	check.Required(at.Child("namespace"), s.Namespace)
+	check.Required(at.Child("name"), s.Name)
+	if s.Port == nil {
+		return
+	}
+	if messages := validation.IsValidPortNum(int(*s.Port)); len(messages) > 0 {
+		at.Child("port").Invalid(*s.Port, "port is not valid: "+strings.Join(messages, ", "))
+	}
 }
 
 //upstream:k8s.io/kube-aggregator/pkg/registry/apiservice/etcd.REST.ConvertToTable

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -17,23 +19,13 @@ import (
 // ControllerRevisions describes the kind ControllerRevision.
 //
 //upstream:pkg/registry/apps/controllerrevision.strategy
-//upstream:pkg/apis/apps/validation.validateControllerRevision
-//upstream:pkg/apis/apps/validation.ValidateControllerRevisionUpdate
 //upstream:pkg/printers/internalversion.printControllerRevision
 func ControllerRevisions() kinds.Kind {
 	return kinds.Of[*appsv1.ControllerRevision]{
 		Type: &appsv1.ControllerRevision{}, List: &appsv1.ControllerRevisionList{},
 		Plural: "controllerrevisions", Name: fieldrules.NameIsSubdomain,
-		Validate: func(r *appsv1.ControllerRevision) field.ErrorList {
-			return fieldrules.NonNegative(r.Revision, &fieldrules.Root, "revision")
-		},
-		ValidateCreate: validateRevisionData,
-		ValidateUpdate: func(r, old *appsv1.ControllerRevision) field.ErrorList {
-			if equality.Semantic(dataOf(r.Data), dataOf(old.Data)) {
-				return nil
-			}
-			return fieldrules.Immutable(r.Data, old.Data, &fieldrules.Root, "data")
-		},
+		ValidateCreate: func(r *appsv1.ControllerRevision) field.ErrorList { return validateControllerRevision(r, nil) },
+		ValidateUpdate: validateControllerRevision,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Controller", "string", "The controller that owns the revision."),
 			columns.Column("Revision", "string", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
@@ -42,28 +34,46 @@ func ControllerRevisions() kinds.Kind {
 	}
 }
 
-// validateRevisionData checks that the data of a new revision is a JSON object.
+// validateControllerRevision checks a ControllerRevision. The old one is nil on create.
+//
+//upstream:pkg/apis/apps/validation.validateControllerRevision
+//upstream:pkg/apis/apps/validation.ValidateControllerRevisionUpdate
+func validateControllerRevision(r, old *appsv1.ControllerRevision) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	data := object.Child("data")
+	check.NonNegative(object.Child("revision"), &r.Revision)
+	switch {
+	case old == nil:
+		revisionData(data, &r.Data)
+	case !equality.Semantic(dataOf(r.Data), dataOf(old.Data)):
+		data.Invalid(r.Data, apivalidation.FieldImmutableErrorMsg)
+	}
+	return errs
+}
+
+// revisionData checks that the data of a new revision is a JSON object.
 //
 //upstream:pkg/apis/apps/validation.ValidateControllerRevisionCreate
-func validateRevisionData(r *appsv1.ControllerRevision) field.ErrorList {
-	at := fieldrules.Root.ChildField("data")
-	if r.Data.Raw == nil {
-		if r.Data.Object == nil {
-			return field.ErrorList{field.Required(at, "data is mandatory")}
-		}
-		return nil
-	}
+func revisionData(at check.Field, e *runtime.RawExtension) {
 	var data any
-	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
-		return field.ErrorList{field.Invalid(at, "<value omitted>", "error parsing data: "+err.Error())}
+	switch {
+	case e.Raw == nil && e.Object == nil:
+		at.Required("data is mandatory")
+		return
+	case e.Raw == nil:
+		return
+	}
+	if err := json.Unmarshal(e.Raw, &data); err != nil {
+		at.Invalid("<value omitted>", "error parsing data: "+err.Error())
+		return
 	}
 	switch data.(type) {
 	case nil:
-		return field.ErrorList{field.Required(at, "data is mandatory")}
+		at.Required("data is mandatory")
 	case map[string]any:
-		return nil
+	default:
+		at.Required("data must be a valid JSON object")
 	}
-	return field.ErrorList{field.Required(at, "data must be a valid JSON object")}
 }
 
 func dataOf(e runtime.RawExtension) any {

@@ -15,6 +15,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -36,11 +37,9 @@ func DaemonSets() kinds.Kind {
 		Default:        defaultDaemonSet,
 		Prepare:        prepareDaemonSet,
 		ValidateCreate: func(d *appsv1.DaemonSet) field.ErrorList { return validateDaemonSet(d, nil) },
-		ValidateUpdate: func(d, old *appsv1.DaemonSet) field.ErrorList {
-			return append(validateDaemonSet(d, &old.Spec.Template), workload.SameSelector(d.Spec.Selector, old.Spec.Selector)...)
-		},
-		Warnings: daemonSetWarnings,
-		Status:   true,
+		ValidateUpdate: validateDaemonSet,
+		Warnings:       daemonSetWarnings,
+		Status:         true,
 		PrepareStatus: func(_ context.Context, d, old *appsv1.DaemonSet) {
 			metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, old.Annotations[appsv1.DeprecatedTemplateGeneration])
 		},
@@ -119,64 +118,73 @@ func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	d.Annotations[appsv1.DeprecatedTemplateGeneration] = fieldrules.Decimal(n)
 }
 
+// validateDaemonSet checks a DaemonSet. The old one is nil on create.
+//
 //upstream:pkg/apis/apps/validation.ValidateDaemonSetSpec
-//upstream:pkg/apis/apps/validation.ValidateDaemonSetUpdateStrategy
-//upstream:pkg/apis/apps/validation.ValidateRollingUpdateDaemonSet
-func validateDaemonSet(d *appsv1.DaemonSet, old *corev1.PodTemplateSpec) field.ErrorList {
-	s := &d.Spec
-	errs := fieldrules.LabelSelector(s.Selector, &fieldrules.Spec, "selector")
-	if s.Selector != nil && len(s.Selector.MatchLabels)+len(s.Selector.MatchExpressions) == 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s.Selector, "empty selector is invalid for daemonset"))
+func validateDaemonSet(d, old *appsv1.DaemonSet) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &d.Spec
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = &old.Spec.Template
+	}
+	if s.Selector != nil {
+		workload.NotEmpty(spec.Child("selector"), s.Selector, "daemonset")
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil {
-		errs = append(errs, workload.Matches(selector, &s.Template)...)
+		workload.Matches(spec, selector, &s.Template)
 	}
-	template := fieldrules.Spec.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(&s.Template, old, &template)...)
-	errs = append(errs, workload.RestartsAlways(&s.Template, "DaemonSet")...)
-	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,
-		"revisionHistoryLimit")...)
-	at := fieldrules.Spec.Child("updateStrategy")
-	switch s.UpdateStrategy.Type {
-	case appsv1.OnDeleteDaemonSetStrategyType:
-	case appsv1.RollingUpdateDaemonSetStrategyType:
-		rolling := at.Child("rollingUpdate")
-		r := s.UpdateStrategy.RollingUpdate
-		if r == nil {
-			return append(errs, field.Required(rolling.Field(), ""))
-		}
-		errs = append(errs, fieldrules.IntOrPercent(r.MaxUnavailable, &rolling, "maxUnavailable")...)
-		errs = append(errs, fieldrules.IntOrPercent(r.MaxSurge, &rolling, "maxSurge")...)
-		errs = append(errs, fieldrules.AtMost100Percent(r.MaxUnavailable, &rolling, "maxUnavailable")...)
-		errs = append(errs, fieldrules.AtMost100Percent(r.MaxSurge, &rolling, "maxSurge")...)
-		switch some, more := !fieldrules.IsZero(r.MaxUnavailable), !fieldrules.IsZero(r.MaxSurge); {
-		case some && more:
-			errs = append(errs, field.Invalid(rolling.ChildField("maxSurge"), *r.MaxSurge,
-				"may not be set when maxUnavailable is non-zero"))
-		case !some && !more:
-			errs = append(errs, field.Required(rolling.ChildField("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
-		}
-	default:
-		errs = append(errs, field.NotSupported(at.Field(), fieldrules.Internal(s.UpdateStrategy),
-			[]appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType,
-				appsv1.OnDeleteDaemonSetStrategyType}))
+	template := spec.Child("template")
+	podspec.ValidateTemplate(template, &s.Template, was)
+	workload.RestartsAlways(template, &s.Template, "DaemonSet")
+	check.NonNegative(spec.Child("minReadySeconds"), &s.MinReadySeconds)
+	check.NonNegative(spec.Child("revisionHistoryLimit"), s.RevisionHistoryLimit)
+	daemonStrategy(spec.Child("updateStrategy"), &s.UpdateStrategy)
+	if old != nil {
+		check.Immutable(spec.Child("selector"), s.Selector, old.Spec.Selector)
 	}
 	return errs
 }
 
+//upstream:pkg/apis/apps/validation.ValidateDaemonSetUpdateStrategy
+//upstream:pkg/apis/apps/validation.ValidateRollingUpdateDaemonSet
+func daemonStrategy(at check.Field, s *appsv1.DaemonSetUpdateStrategy) {
+	r, rolling := s.RollingUpdate, at.Child("rollingUpdate")
+	switch {
+	case s.Type == appsv1.OnDeleteDaemonSetStrategyType:
+		return
+	case s.Type != appsv1.RollingUpdateDaemonSetStrategyType:
+		at.NotSupported(fieldrules.Internal(*s), "RollingUpdate", "OnDelete")
+		return
+	case r == nil:
+		rolling.Required("")
+		return
+	}
+	unavailable, surge := rolling.Child("maxUnavailable"), rolling.Child("maxSurge")
+	check.IntOrPercent(unavailable, r.MaxUnavailable)
+	check.IntOrPercent(surge, r.MaxSurge)
+	check.AtMost100Percent(unavailable, r.MaxUnavailable)
+	check.AtMost100Percent(surge, r.MaxSurge)
+	switch some, more := !fieldrules.IsZero(r.MaxUnavailable), !fieldrules.IsZero(r.MaxSurge); {
+	case some && more:
+		surge.Invalid(*r.MaxSurge, "may not be set when maxUnavailable is non-zero")
+	case !some && !more:
+		unavailable.Required("cannot be 0 when maxSurge is 0")
+	}
+}
+
 //upstream:pkg/apis/apps/validation.validateDaemonSetStatus
 //upstream:pkg/apis/apps/validation.ValidateDaemonSetStatusUpdate
-func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
-	s := &d.Status
-	errs := workload.Counts(map[string]int32{
+func validateDaemonSetStatus(d, old *appsv1.DaemonSet) (errs field.ErrorList) {
+	status, s := check.Object(&errs).Child("status"), &d.Status
+	workload.Counts(status, map[string]int32{
 		"currentNumberScheduled": s.CurrentNumberScheduled, "numberMisscheduled": s.NumberMisscheduled,
 		"desiredNumberScheduled": s.DesiredNumberScheduled, "numberReady": s.NumberReady,
 		"updatedNumberScheduled": s.UpdatedNumberScheduled,
 		"numberAvailable":        s.NumberAvailable, "numberUnavailable": s.NumberUnavailable,
 	})
-	errs = append(errs, fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
-	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
+	check.NonNegative(status.Child("observedGeneration"), &s.ObservedGeneration)
+	workload.NotBackwards(status.Child("collisionCount"), s.CollisionCount, old.Status.CollisionCount)
+	return errs
 }
 
 // ownerCell returns the cell for the controller of an object.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -38,9 +39,7 @@ func Deployments() kinds.Kind {
 			}
 		},
 		ValidateCreate: func(d *appsv1.Deployment) field.ErrorList { return validateDeployment(d, nil) },
-		ValidateUpdate: func(d, old *appsv1.Deployment) field.ErrorList {
-			return append(validateDeployment(d, &old.Spec.Template), workload.SameSelector(d.Spec.Selector, old.Spec.Selector)...)
-		},
+		ValidateUpdate: validateDeployment,
 		Warnings: func(d, old *appsv1.Deployment) []string {
 			return workload.Warnings(d, old, func() []string { return workload.TemplateWarnings(&d.Spec.Template) })
 		},
@@ -95,88 +94,84 @@ func defaultDeployment(d *appsv1.Deployment) {
 		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
-	if r := s.Strategy.RollingUpdate; r != nil { // neither is optional in kube-apiserver's internal version
+	if r := s.Strategy.RollingUpdate; r != nil { // in kube-apiserver's internal version neither is a pointer, so an absent value is 0
 		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(0))
 		fieldrules.DefaultPointer(&r.MaxSurge, intstr.FromInt32(0))
 	}
 	podspec.SetDefaults(&s.Template.Spec)
 }
 
+// validateDeployment checks a Deployment. The old one is nil on create.
+//
 //upstream:pkg/apis/apps/validation.ValidateDeploymentSpec
 //upstream:pkg/apis/apps/validation.ValidateDeploymentUpdate
-func validateDeployment(d *appsv1.Deployment, old *corev1.PodTemplateSpec) field.ErrorList {
-	s := &d.Spec
-	errs := fieldrules.OptionalNonNegative(s.Replicas, &fieldrules.Spec, "replicas")
-	errs = append(errs, workload.Template(s.Selector, &s.Template, old)...)
-	errs = append(errs, deploymentStrategy(&s.Strategy)...)
-	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,
-		"revisionHistoryLimit")...)
-	if deadline := s.ProgressDeadlineSeconds; deadline != nil {
-		errs = append(errs, fieldrules.NonNegative(*deadline, &fieldrules.Spec, "progressDeadlineSeconds")...)
-		if *deadline <= s.MinReadySeconds {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("progressDeadlineSeconds"), *deadline,
-				"must be greater than minReadySeconds"))
-		}
+func validateDeployment(d, old *appsv1.Deployment) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &d.Spec
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = &old.Spec.Template
+	}
+	check.NonNegative(spec.Child("replicas"), s.Replicas)
+	workload.Template(spec, s.Selector, &s.Template, was)
+	deploymentStrategy(spec.Child("strategy"), &s.Strategy)
+	check.NonNegative(spec.Child("minReadySeconds"), &s.MinReadySeconds)
+	check.NonNegative(spec.Child("revisionHistoryLimit"), s.RevisionHistoryLimit)
+	check.NonNegative(spec.Child("progressDeadlineSeconds"), s.ProgressDeadlineSeconds)
+	if deadline := s.ProgressDeadlineSeconds; deadline != nil && *deadline <= s.MinReadySeconds {
+		spec.Child("progressDeadlineSeconds").Invalid(*deadline, "must be greater than minReadySeconds")
+	}
+	if old != nil {
+		check.Immutable(spec.Child("selector"), s.Selector, old.Spec.Selector)
 	}
 	return errs
 }
 
 //upstream:pkg/apis/apps/validation.ValidateDeploymentStrategy
-func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
-	fldPath := fieldrules.Spec.Child("strategy")
-	switch s.Type {
-	case appsv1.RecreateDeploymentStrategyType:
-		if s.RollingUpdate != nil {
-			return field.ErrorList{field.Forbidden(fldPath.ChildField("rollingUpdate"),
-				"may not be specified when strategy `type` is '"+string(s.Type)+"'")}
-		}
-	case appsv1.RollingUpdateDeploymentStrategyType:
-		if s.RollingUpdate == nil {
-			return field.ErrorList{field.Required(fldPath.ChildField("rollingUpdate"),
-				"this should be defaulted and never be nil")}
-		}
-		at := fldPath.Child("rollingUpdate")
-		return rollingUpdate(s.RollingUpdate.MaxUnavailable, s.RollingUpdate.MaxSurge, &at)
+func deploymentStrategy(at check.Field, s *appsv1.DeploymentStrategy) {
+	rolling := at.Child("rollingUpdate")
+	switch {
+	case s.Type == appsv1.RecreateDeploymentStrategyType:
+		check.Forbid(rolling, s.RollingUpdate != nil, "may not be specified when strategy `type` is 'Recreate'")
+	case s.Type != appsv1.RollingUpdateDeploymentStrategyType:
+		at.NotSupported(fieldrules.Internal(*s), "Recreate", "RollingUpdate")
+	case s.RollingUpdate == nil:
+		rolling.Required("this should be defaulted and never be nil")
 	default:
-		return field.ErrorList{field.NotSupported(fldPath.Field(), fieldrules.Internal(*s),
-			[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType})}
+		rollingUpdate(rolling, s.RollingUpdate)
 	}
-	return nil
 }
 
-// rollingUpdate checks that a rolling update can progress: maxUnavailable and maxSurge are not both
-// zero.
+// rollingUpdate checks the amounts of a rolling update, and that they are not both zero.
 //
 //upstream:pkg/apis/apps/validation.ValidateRollingUpdateDeployment
-func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.IntOrPercent(maxUnavailable, fldPath, "maxUnavailable")
-	errs = append(errs, fieldrules.IntOrPercent(maxSurge, fldPath, "maxSurge")...)
-	if fieldrules.IsZero(maxUnavailable) && fieldrules.IsZero(maxSurge) {
+func rollingUpdate(at check.Field, r *appsv1.RollingUpdateDeployment) {
+	unavailable := at.Child("maxUnavailable")
+	check.IntOrPercent(unavailable, r.MaxUnavailable)
+	check.IntOrPercent(at.Child("maxSurge"), r.MaxSurge)
+	if fieldrules.IsZero(r.MaxUnavailable) && fieldrules.IsZero(r.MaxSurge) {
 		var value intstr.IntOrString
-		if maxUnavailable != nil {
-			value = *maxUnavailable
+		if r.MaxUnavailable != nil {
+			value = *r.MaxUnavailable
 		}
-		errs = append(errs, field.Invalid(fldPath.ChildField("maxUnavailable"), value, "may not be 0 when `maxSurge` is 0"))
+		unavailable.Invalid(value, "may not be 0 when `maxSurge` is 0")
 	}
-	return append(errs, fieldrules.AtMost100Percent(maxUnavailable, fldPath, "maxUnavailable")...)
+	check.AtMost100Percent(unavailable, r.MaxUnavailable)
 }
 
 //upstream:pkg/apis/apps/validation.ValidateDeploymentStatus
 //upstream:pkg/apis/apps/validation.ValidateDeploymentStatusUpdate
-func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
-	s := &d.Status
-	errs := fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")
-	errs = append(errs, workload.Counts(map[string]int32{
+func validateDeploymentStatus(d, old *appsv1.Deployment) (errs field.ErrorList) {
+	status, s := check.Object(&errs).Child("status"), &d.Status
+	check.NonNegative(status.Child("observedGeneration"), &s.ObservedGeneration)
+	workload.Counts(status, map[string]int32{
 		"replicas": s.Replicas, "updatedReplicas": s.UpdatedReplicas, "readyReplicas": s.ReadyReplicas,
 		"availableReplicas": s.AvailableReplicas, "unavailableReplicas": s.UnavailableReplicas,
-	})...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status,
-		"terminatingReplicas")...)
-	errs = append(errs, workload.NotMoreThan(s.UpdatedReplicas, "updatedReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas,
-		"readyReplicas")...)
-	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
+	})
+	check.NonNegative(status.Child("terminatingReplicas"), s.TerminatingReplicas)
+	workload.NotMoreThan(status.Child("updatedReplicas"), s.UpdatedReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("readyReplicas"), s.ReadyReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("availableReplicas"), s.AvailableReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")
+	workload.NotBackwards(status.Child("collisionCount"), s.CollisionCount, old.Status.CollisionCount)
+	return errs
 }

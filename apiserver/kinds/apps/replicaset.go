@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 	"flyball.dev/apiserver/kinds/workload"
@@ -17,7 +18,6 @@ import (
 //upstream:pkg/registry/apps/replicaset.rsStrategy
 //upstream:pkg/registry/apps/replicaset.rsStatusStrategy
 //upstream:pkg/apis/apps/v1.SetDefaults_ReplicaSet
-//upstream:pkg/apis/apps/validation.ValidateReplicaSetUpdate
 //upstream:pkg/apis/apps/validation.ValidateReplicaSetStatus
 //upstream:pkg/printers/internalversion.printReplicaSet
 //upstream:pkg/registry/apps/replicaset/storage.REST.ShortNames
@@ -32,17 +32,13 @@ func ReplicaSets() kinds.Kind {
 			podspec.SetDefaults(&r.Spec.Template.Spec)
 		},
 		ValidateCreate: func(r *appsv1.ReplicaSet) field.ErrorList { return validateReplicaSet(r, nil) },
-		ValidateUpdate: func(r, old *appsv1.ReplicaSet) field.ErrorList {
-			return append(validateReplicaSet(r, &old.Spec.Template), workload.SameSelector(r.Spec.Selector, old.Spec.Selector)...)
-		},
+		ValidateUpdate: validateReplicaSet,
 		Warnings: func(r, old *appsv1.ReplicaSet) []string {
 			return workload.Warnings(r, old, func() []string { return workload.TemplateWarnings(&r.Spec.Template) })
 		},
-		Status: true,
-		ValidateStatus: func(r, _ *appsv1.ReplicaSet) field.ErrorList {
-			return workload.ReplicaStatus(r.Status)
-		},
-		Generation: true,
+		Status:         true,
+		ValidateStatus: func(r, _ *appsv1.ReplicaSet) field.ErrorList { return workload.ReplicaStatus(r.Status) },
+		Generation:     true,
 		Scale: &kinds.ScaleOf[*appsv1.ReplicaSet]{
 			Replicas:       func(r *appsv1.ReplicaSet) int32 { return *r.Spec.Replicas },
 			SetReplicas:    func(r *appsv1.ReplicaSet, n int32) { r.Spec.Replicas = &n },
@@ -57,9 +53,21 @@ func ReplicaSets() kinds.Kind {
 	}
 }
 
+// validateReplicaSet checks a ReplicaSet. The old one is nil on create.
+//
 //upstream:pkg/apis/apps/validation.ValidateReplicaSetSpec
-func validateReplicaSet(r *appsv1.ReplicaSet, old *corev1.PodTemplateSpec) field.ErrorList {
-	errs := fieldrules.OptionalNonNegative(r.Spec.Replicas, &fieldrules.Spec, "replicas")
-	errs = append(errs, fieldrules.NonNegative(r.Spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	return append(errs, workload.Template(r.Spec.Selector, &r.Spec.Template, old)...)
+//upstream:pkg/apis/apps/validation.ValidateReplicaSetUpdate
+func validateReplicaSet(r, old *appsv1.ReplicaSet) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &r.Spec
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = &old.Spec.Template
+	}
+	check.NonNegative(spec.Child("replicas"), s.Replicas)
+	check.NonNegative(spec.Child("minReadySeconds"), &s.MinReadySeconds)
+	workload.Template(spec, s.Selector, &s.Template, was)
+	if old != nil {
+		check.Immutable(spec.Child("selector"), s.Selector, old.Spec.Selector)
+	}
+	return errs
 }

@@ -12,6 +12,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -31,8 +32,8 @@ func StatefulSets() kinds.Kind {
 		Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
 		Name:           fieldrules.NameIsLabel,
 		Default:        defaultStatefulSet,
-		ValidateCreate: func(s *appsv1.StatefulSet) field.ErrorList { return statefulSetSpec(&s.Spec, nil, false) },
-		ValidateUpdate: validateStatefulSetUpdate,
+		ValidateCreate: func(s *appsv1.StatefulSet) field.ErrorList { return validateStatefulSet(s, nil) },
+		ValidateUpdate: validateStatefulSet,
 		Warnings:       statefulSetWarnings,
 		Status:         true,
 		ValidateStatus: validateStatefulSetStatus,
@@ -110,89 +111,97 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
+// validateStatefulSet checks a StatefulSet. The old one is nil on create. If the old one is invalid, the template is not checked.
+//
+//upstream:pkg/apis/apps/validation.ValidateStatefulSetUpdate
+func validateStatefulSet(s, old *appsv1.StatefulSet) (errs field.ErrorList) {
+	spec, now := check.Object(&errs).Child("spec"), &s.Spec
+	if old == nil {
+		statefulSetSpec(spec, now, nil, false)
+		return errs
+	}
+	was := &old.Spec
+	invalid := check.Fails(func(spec check.Field) { statefulSetSpec(spec, was, was, false) })
+	statefulSetSpec(spec, now, was, invalid)
+	check.Immutable(spec.Child("selector"), now.Selector, was.Selector)
+	if !equality.Semantic(now.VolumeClaimTemplates, was.VolumeClaimTemplates) {
+		claims := slices.Clone(now.VolumeClaimTemplates)
+		for i := range claims {
+			claims[i].TypeMeta = metav1.TypeMeta{}
+		}
+		check.ImmutableStruct(spec.Child("volumeClaimTemplates"), claims, was.VolumeClaimTemplates)
+	}
+	check.Immutable(spec.Child("serviceName"), now.ServiceName, was.ServiceName)
+	check.Immutable(spec.Child("podManagementPolicy"), now.PodManagementPolicy, was.PodManagementPolicy)
+	return errs
+}
+
 // statefulSetSpec checks the spec of a StatefulSet, with skipTemplate without the template of the pods. The old spec is nil
 // on create. An update does not check immutable fields again.
 //
 //upstream:pkg/apis/apps/validation.ValidateStatefulSetSpec
-//upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy
-//upstream:pkg/apis/apps/validation.validateVolumeClaimTemplates
-func statefulSetSpec(spec, old *appsv1.StatefulSetSpec, skipTemplate bool) field.ErrorList {
-	var errs field.ErrorList
-	switch p := spec.PodManagementPolicy; p {
+func statefulSetSpec(spec check.Field, s, old *appsv1.StatefulSetSpec, skipTemplate bool) {
+	switch at := spec.Child("podManagementPolicy"); s.PodManagementPolicy {
 	case "":
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("podManagementPolicy"), ""))
+		at.Required("")
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
 	default:
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("podManagementPolicy"), p,
-			"must be 'OrderedReady' or 'Parallel'"))
-	}
-	if spec.ServiceName != "" && old == nil {
-		errs = append(errs, fieldrules.DNSLabel(spec.ServiceName, &fieldrules.Spec, "serviceName")...)
-	}
-	errs = append(errs, statefulStrategy(&spec.UpdateStrategy)...)
-	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
-		at := fieldrules.Spec.Child("persistentVolumeClaimRetentionPolicy")
-		const (
-			retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
-			remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		)
-		for _, when := range [...]struct {
-			name   string
-			policy appsv1.PersistentVolumeClaimRetentionPolicyType
-		}{{"whenDeleted", p.WhenDeleted}, {"whenScaled", p.WhenScaled}} {
-			if when.policy != retain && when.policy != remove {
-				errs = append(errs, field.NotSupported(at.ChildField(when.name), when.policy,
-					[]appsv1.PersistentVolumeClaimRetentionPolicyType{retain, remove}))
-			}
-		}
+		at.Invalid(s.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
 	}
 	if old == nil {
-		errs = append(errs, claimTemplates(spec.VolumeClaimTemplates)...)
+		check.IfSet(spec.Child("serviceName"), s.ServiceName, check.DNSLabel)
 	}
-	errs = append(errs, fieldrules.OptionalNonNegative(spec.Replicas, &fieldrules.Spec, "replicas")...)
-	errs = append(errs, fieldrules.NonNegative(spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	if spec.Ordinals != nil {
-		at := fieldrules.Spec.Child("ordinals")
-		errs = append(errs, fieldrules.NonNegative(spec.Ordinals.Start, &at, "start")...)
+	statefulStrategy(spec.Child("updateStrategy"), &s.UpdateStrategy)
+	if p, at := s.PersistentVolumeClaimRetentionPolicy, spec.Child("persistentVolumeClaimRetentionPolicy"); p != nil {
+		retention(at.Child("whenDeleted"), p.WhenDeleted)
+		retention(at.Child("whenScaled"), p.WhenScaled)
 	}
-	selects, ok := workload.Selects(spec.Selector, &spec.Template, "statefulset")
-	errs = append(errs, selects...)
-	if ok {
-		errs = append(errs, statefulTemplate(spec, old, skipTemplate)...)
+	if old == nil {
+		claimTemplates(spec.Child("volumeClaimTemplates"), s.VolumeClaimTemplates)
 	}
-	return append(errs, workload.RestartsAlways(&spec.Template, "StatefulSet")...)
+	check.NonNegative(spec.Child("replicas"), s.Replicas)
+	check.NonNegative(spec.Child("minReadySeconds"), &s.MinReadySeconds)
+	if s.Ordinals != nil {
+		check.NonNegative(spec.Child("ordinals").Child("start"), &s.Ordinals.Start)
+	}
+	if workload.Selects(spec, s.Selector, &s.Template, "statefulset") {
+		statefulTemplate(spec.Child("template"), s, old, skipTemplate)
+	}
+	workload.RestartsAlways(spec.Child("template"), &s.Template, "StatefulSet")
 }
 
-func claimTemplates(claims []corev1.PersistentVolumeClaim) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Spec.Child("volumeClaimTemplates")
+//upstream:pkg/apis/apps/validation.ValidatePersistentVolumeClaimRetentionPolicy
+func retention(at check.Field, p appsv1.PersistentVolumeClaimRetentionPolicyType) {
+	check.Supported(at, p, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+}
+
+//upstream:pkg/apis/apps/validation.validateVolumeClaimTemplates
+func claimTemplates(list check.Field, claims []corev1.PersistentVolumeClaim) {
 	for i := range claims {
-		item := list.Index(i)
-		at := item.Child("spec")
-		errs = append(errs, podspec.ValidateClaim(&claims[i].Spec, nil, &at)...)
+		at := list.Index(i).Child("spec")
+		podspec.ValidateClaim(at, &claims[i].Spec, nil)
 	}
-	return errs
 }
 
 // statefulTemplate checks the template with a volume for each claim, which the controller adds to the pods.
 //
 //upstream:pkg/apis/apps/validation.ValidatePodTemplateSpecForStatefulSet
 //upstream:pkg/apis/apps/validation.volumesToAddForTemplates
-func statefulTemplate(spec, old *appsv1.StatefulSetSpec, skip bool) field.ErrorList {
+func statefulTemplate(at check.Field, spec, old *appsv1.StatefulSetSpec, skip bool) {
 	t := spec.Template
 	t.Spec.Subdomain, t.Spec.Hostname = "", "" // the controller replaces them
-	at := fieldrules.Spec.Child("template")
 	var was *corev1.PodTemplateSpec
 	if old != nil {
 		was = &old.Template
 	}
 	if skip {
-		return podspec.ValidateTemplateMeta(&t, was, &at)
+		podspec.ValidateTemplateMeta(at, &t, was)
+		return
 	}
 	if len(spec.VolumeClaimTemplates) > 0 {
 		t.Spec.Volumes = withClaims(t.Spec.Volumes, spec.VolumeClaimTemplates)
 	}
-	return podspec.ValidateTemplate(&t, was, &at)
+	podspec.ValidateTemplate(at, &t, was)
 }
 
 // withClaims returns volumes with a volume for each claim. A claim replaces a volume of its name.
@@ -214,68 +223,45 @@ func withClaims(volumes []corev1.Volume, claims []corev1.PersistentVolumeClaim) 
 }
 
 //upstream:pkg/apis/apps/validation.validateRollingUpdateStatefulSet
-func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
-	at := fieldrules.Spec.Child("updateStrategy")
+func statefulStrategy(at check.Field, s *appsv1.StatefulSetUpdateStrategy) {
+	r, rolling := s.RollingUpdate, at.Child("rollingUpdate")
 	switch s.Type {
 	case "":
-		return field.ErrorList{field.Required(at.Field(), "")}
+		at.Required("")
 	case appsv1.OnDeleteStatefulSetStrategyType:
-		if s.RollingUpdate != nil {
-			return field.ErrorList{field.Invalid(at.ChildField("rollingUpdate"), fieldrules.Internal(s.RollingUpdate),
-				"only allowed for updateStrategy 'RollingUpdate'")}
+		if r != nil {
+			rolling.Invalid(fieldrules.Internal(r), "only allowed for updateStrategy 'RollingUpdate'")
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
-		if s.RollingUpdate == nil {
-			return nil
+		if r != nil {
+			check.NonNegative(rolling.Child("partition"), r.Partition)
+			check.Optional(rolling.Child("maxUnavailable"), r.MaxUnavailable, maxUnavailable)
 		}
-		rolling := at.Child("rollingUpdate")
-		errs := fieldrules.OptionalNonNegative(s.RollingUpdate.Partition, &rolling, "partition")
-		if m := s.RollingUpdate.MaxUnavailable; m != nil {
-			errs = append(errs, fieldrules.IntOrPercent(m, &rolling, "maxUnavailable")...)
-			if fieldrules.IsZero(m) {
-				errs = append(errs, field.Invalid(rolling.ChildField("maxUnavailable"), *m, "cannot be 0"))
-			}
-			errs = append(errs, fieldrules.AtMost100Percent(m, &rolling, "maxUnavailable")...)
-		}
-		return errs
 	default:
-		return field.ErrorList{field.Invalid(at.Field(), fieldrules.Internal(*s), "must be 'RollingUpdate' or 'OnDelete'")}
+		at.Invalid(fieldrules.Internal(*s), "must be 'RollingUpdate' or 'OnDelete'")
 	}
-	return nil
 }
 
-// validateStatefulSetUpdate does not check the template if the old spec is invalid.
-//
-//upstream:pkg/apis/apps/validation.ValidateStatefulSetUpdate
-func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
-	now, was := &s.Spec, &old.Spec
-	errs := statefulSetSpec(now, was, len(statefulSetSpec(was, was, false)) > 0)
-	errs = append(errs, workload.SameSelector(now.Selector, was.Selector)...)
-	if !equality.Semantic(now.VolumeClaimTemplates, was.VolumeClaimTemplates) {
-		claims := slices.Clone(now.VolumeClaimTemplates)
-		for i := range claims {
-			claims[i].TypeMeta = metav1.TypeMeta{}
-		}
-		errs = append(errs, fieldrules.ImmutableStruct(claims, was.VolumeClaimTemplates, &fieldrules.Spec, "volumeClaimTemplates")...)
+func maxUnavailable(at check.Field, v intstr.IntOrString) {
+	check.IntOrPercent(at, &v)
+	if fieldrules.IsZero(&v) {
+		at.Invalid(v, "cannot be 0")
 	}
-	errs = append(errs, fieldrules.Immutable(now.ServiceName, was.ServiceName, &fieldrules.Spec, "serviceName")...)
-	return append(errs, fieldrules.Immutable(now.PodManagementPolicy, was.PodManagementPolicy, &fieldrules.Spec,
-		"podManagementPolicy")...)
+	check.AtMost100Percent(at, &v)
 }
 
 //upstream:pkg/apis/apps/validation.ValidateStatefulSetStatus
 //upstream:pkg/apis/apps/validation.ValidateStatefulSetStatusUpdate
-func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
-	st := &s.Status
-	errs := workload.Counts(map[string]int32{"replicas": st.Replicas, "readyReplicas": st.ReadyReplicas,
-		"currentReplicas": st.CurrentReplicas,
-		"updatedReplicas": st.UpdatedReplicas, "availableReplicas": st.AvailableReplicas})
-	errs = append(errs, fieldrules.NonNegative(st.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
-	errs = append(errs, workload.NotMoreThan(st.ReadyReplicas, "readyReplicas", st.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(st.CurrentReplicas, "currentReplicas", st.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(st.UpdatedReplicas, "updatedReplicas", st.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.ReadyReplicas,
-		"status.readyReplicas")...)
-	return append(errs, workload.NotBackwards(st.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
+func validateStatefulSetStatus(set, old *appsv1.StatefulSet) (errs field.ErrorList) {
+	status, s := check.Object(&errs).Child("status"), &set.Status
+	workload.Counts(status, map[string]int32{"replicas": s.Replicas, "readyReplicas": s.ReadyReplicas,
+		"currentReplicas": s.CurrentReplicas, "updatedReplicas": s.UpdatedReplicas, "availableReplicas": s.AvailableReplicas})
+	check.NonNegative(status.Child("observedGeneration"), &s.ObservedGeneration)
+	workload.NotMoreThan(status.Child("readyReplicas"), s.ReadyReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("currentReplicas"), s.CurrentReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("updatedReplicas"), s.UpdatedReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("availableReplicas"), s.AvailableReplicas, s.Replicas, "status.replicas")
+	workload.NotMoreThan(status.Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "status.readyReplicas")
+	workload.NotBackwards(status.Child("collisionCount"), s.CollisionCount, old.Status.CollisionCount)
+	return errs
 }

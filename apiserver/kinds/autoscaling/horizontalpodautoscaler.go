@@ -8,12 +8,14 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/workload"
@@ -34,8 +36,8 @@ func HorizontalPodAutoscalers() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Default:        defaultAutoscaler,
 		Validate:       validateAutoscaler,
-		ValidateCreate: validateNewAutoscaler,
-		ValidateUpdate: validateAutoscalerUpdate,
+		ValidateCreate: func(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList { return validateVersions(a, nil) },
+		ValidateUpdate: validateVersions,
 		Status:         true,
 		Generation:     true,
 		ValidateStatus: validateAutoscalerStatus,
@@ -59,12 +61,12 @@ func HorizontalPodAutoscalers() kinds.Kind {
 // validateAutoscalerStatus checks that the numbers in a status are not negative.
 //
 //upstream:pkg/apis/autoscaling/validation.ValidateHorizontalPodAutoscalerStatusUpdate
-func validateAutoscalerStatus(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	errs := workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas, "desiredReplicas": a.Status.DesiredReplicas})
-	conditions := fieldrules.Status.Child("conditions")
-	for i, c := range a.Status.Conditions {
-		at := conditions.Index(i)
-		errs = append(errs, fieldrules.OptionalNonNegative(c.ObservedGeneration, &at, "observedGeneration")...)
+func validateAutoscalerStatus(a, _ *autoscalingv2.HorizontalPodAutoscaler) (errs field.ErrorList) {
+	status := check.Object(&errs).Child("status")
+	workload.Counts(status, map[string]int32{"currentReplicas": a.Status.CurrentReplicas, "desiredReplicas": a.Status.DesiredReplicas})
+	conditions := status.Child("conditions")
+	for i := range a.Status.Conditions {
+		check.NonNegative(conditions.Index(i).Child("observedGeneration"), a.Status.Conditions[i].ObservedGeneration)
 	}
 	return errs
 }
@@ -112,41 +114,31 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32,
 	return r
 }
 
-//
 //upstream:pkg/apis/autoscaling/validation.validateHorizontalPodAutoscalerSpec
 //upstream:pkg/apis/autoscaling/validation.validateMetrics
-func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	s := &a.Spec
-	var errs field.ErrorList
-	if s.MinReplicas != nil && *s.MinReplicas < 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("minReplicas"), *s.MinReplicas,
-			"must be greater than or equal to 0"))
-	}
-	switch max := fieldrules.Spec.ChildField("maxReplicas"); {
+func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &a.Spec
+	most, metrics := spec.Child("maxReplicas"), spec.Child("metrics")
+	check.NonNegative(spec.Child("minReplicas"), s.MinReplicas)
+	switch {
 	case s.MaxReplicas == 0:
-		errs = append(errs, field.Required(max, ""))
+		most.Required("")
 	case s.MaxReplicas < 0:
-		errs = append(errs, field.Invalid(max, s.MaxReplicas, "must be greater than or equal to 1"))
+		most.Invalid(s.MaxReplicas, "must be greater than or equal to 1")
 	}
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("maxReplicas"), s.MaxReplicas,
-			"must be greater than or equal to `minReplicas`"))
+		most.Invalid(s.MaxReplicas, "must be greater than or equal to `minReplicas`")
 	}
-	at := fieldrules.Spec.Child("scaleTargetRef")
-	errs = append(errs, objectReference(s.ScaleTargetRef, &at)...)
-	list := fieldrules.Spec.Child("metrics")
+	objectReference(spec.Child("scaleTargetRef"), s.ScaleTargetRef)
 	for i := range s.Metrics {
-		item := list.Index(i)
-		errs = append(errs, metric(&s.Metrics[i], &item)...)
+		metric(metrics.Index(i), &s.Metrics[i])
 	}
 	if s.MinReplicas != nil && *s.MinReplicas == 0 && !slices.ContainsFunc(s.Metrics, scalesFromZero) {
-		errs = append(errs, field.Forbidden(list.Field(),
-			"must specify at least one Object or External metric to support scaling to zero replicas"))
+		metrics.Forbidden("must specify at least one Object or External metric to support scaling to zero replicas")
 	}
-	if b := s.Behavior; b != nil {
-		at := fieldrules.Spec.Child("behavior")
-		errs = append(errs, validateScaling(b.ScaleUp, &at, "scaleUp")...)
-		errs = append(errs, validateScaling(b.ScaleDown, &at, "scaleDown")...)
+	if b, behavior := s.Behavior, spec.Child("behavior"); b != nil {
+		check.Optional(behavior.Child("scaleUp"), b.ScaleUp, scaling)
+		check.Optional(behavior.Child("scaleDown"), b.ScaleDown, scaling)
 	}
 	return errs
 }
@@ -159,75 +151,61 @@ func scalesFromZero(m autoscalingv2.MetricSpec) bool {
 // objectReference checks the kind and the name in a reference to an object.
 //
 //upstream:pkg/apis/autoscaling/validation.ValidateCrossVersionObjectReference
-func objectReference(r autoscalingv2.CrossVersionObjectReference, at *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, part := range [...]struct{ name, value string }{{"kind", r.Kind}, {"name", r.Name}} {
-		errs = append(errs, pathSegment(part.value, at, part.name, "")...)
-	}
-	return errs
+func objectReference(at check.Field, r autoscalingv2.CrossVersionObjectReference) {
+	pathSegment(at.Child("kind"), r.Kind, "")
+	pathSegment(at.Child("name"), r.Name, "")
 }
 
-//upstream:pkg/registry/autoscaling/horizontalpodautoscaler.validationOptionsForHorizontalPodAutoscaler
-func validateNewAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	return append(targetVersion(a), describedVersions(a)...)
-}
-
-// validateAutoscalerUpdate checks the API version of a new or changed target, and the versions of described objects unless one
-// was invalid before.
+// validateVersions checks the API version of a new or changed target, and the versions of described objects unless one was
+// invalid before. The old autoscaler is nil on create.
 //
 //upstream:pkg/registry/autoscaling/horizontalpodautoscaler.validationOptionsForHorizontalPodAutoscaler
-func validateAutoscalerUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	var errs field.ErrorList
-	if now, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef; now.APIVersion != was.APIVersion || now.Kind != was.Kind {
-		errs = targetVersion(a)
+func validateVersions(a, old *autoscalingv2.HorizontalPodAutoscaler) (errs field.ErrorList) {
+	spec, target := check.Object(&errs).Child("spec"), a.Spec.ScaleTargetRef
+	if old == nil || target.APIVersion != old.Spec.ScaleTargetRef.APIVersion || target.Kind != old.Spec.ScaleTargetRef.Kind {
+		targetVersion(spec.Child("scaleTargetRef").Child("apiVersion"), target)
 	}
-	if len(describedVersions(old)) > 0 {
-		return errs
+	if old == nil || !check.Fails(func(metrics check.Field) { describedVersions(metrics, old.Spec.Metrics) }) {
+		describedVersions(spec.Child("metrics"), a.Spec.Metrics)
 	}
-	return append(errs, describedVersions(a)...)
+	return errs
 }
 
 // describedVersions checks the API versions of the objects that metrics describe.
 //
 //upstream:pkg/apis/autoscaling/validation.ValidateAPIVersion
-func describedVersions(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	var errs field.ErrorList
-	metrics := fieldrules.Spec.Child("metrics")
-	for i, m := range a.Spec.Metrics {
-		if m.Object == nil {
-			continue
-		}
-		at := metrics.Index(i)
-		version := m.Object.DescribedObject.APIVersion
-		if _, err := schema.ParseGroupVersion(version); err != nil {
-			errs = append(errs, field.Invalid(at.ChildField("object").Child("describedObject", "apiVersion"), version, err.Error()))
+func describedVersions(list check.Field, metrics []autoscalingv2.MetricSpec) {
+	for i := range metrics {
+		if o := metrics[i].Object; o != nil {
+			version := o.DescribedObject.APIVersion
+			if _, err := schema.ParseGroupVersion(version); err != nil {
+				list.Index(i).Child("object").Child("describedObject").Child("apiVersion").Invalid(version, err.Error())
+			}
 		}
 	}
-	return errs
 }
 
 // targetVersion checks that the API version of the target has a group, unless its kind is
 // ReplicationController.
 //
 //upstream:pkg/apis/autoscaling/validation.ValidateAPIVersion
-func targetVersion(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	at, r := fieldrules.Spec.Child("scaleTargetRef"), a.Spec.ScaleTargetRef
+func targetVersion(at check.Field, r autoscalingv2.CrossVersionObjectReference) {
 	switch gv, err := schema.ParseGroupVersion(r.APIVersion); {
 	case err != nil:
-		return field.ErrorList{field.Invalid(at.ChildField("apiVersion"), r.APIVersion, err.Error())}
+		at.Invalid(r.APIVersion, err.Error())
 	case gv.Group == "" && r.Kind != "ReplicationController":
-		return field.ErrorList{field.Invalid(at.ChildField("apiVersion"), r.APIVersion, "apiVersion must specify API group")}
+		at.Invalid(r.APIVersion, "apiVersion must specify API group")
 	}
-	return nil
 }
 
 // pathSegment checks a name that can be any segment of a URL's path. none is the message if it is
 // empty.
-func pathSegment(s string, at *fieldrules.Path, name, none string) field.ErrorList {
+func pathSegment(at check.Field, s, none string) {
 	if s == "" {
-		return field.ErrorList{field.Required(at.ChildField(name), none)}
+		at.Required(none)
+		return
 	}
-	return fieldrules.Invalid(fieldrules.NameIsPathSegment(s, false), s, at, name)
+	check.Valid(at, s, content.IsPathSegmentName)
 }
 
 //upstream:pkg/apis/autoscaling/validation.validMetricSourceTypes
@@ -238,19 +216,15 @@ var metricSources = []autoscalingv2.MetricSourceType{autoscalingv2.ContainerReso
 // metric checks that a metric has exactly the source of its type. Only the first source is checked.
 //
 //upstream:pkg/apis/autoscaling/validation.validateMetricSpec
-func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	unknown := field.NotSupported(fldPath.ChildField("type"), m.Type, metricSources)
+func metric(at check.Field, m *autoscalingv2.MetricSpec) {
 	if m.Type == "" {
-		errs = append(errs, field.Required(fldPath.ChildField("type"), "must specify a metric source type"))
+		at.Child("type").Required("must specify a metric source type")
 	}
-	if !slices.Contains(metricSources, m.Type) {
-		errs = append(errs, unknown)
-	}
+	check.Supported(at.Child("type"), m.Type, metricSources...)
 	sources := [...]struct {
-		kind  autoscalingv2.MetricSourceType
-		field string
-		set   bool
+		kind autoscalingv2.MetricSourceType
+		name string
+		set  bool
 	}{
 		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil},
 		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil},
@@ -260,126 +234,127 @@ func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorLi
 	}
 	set := 0
 	for _, s := range sources {
-		at := fldPath.Child(s.field)
-		if s.set {
+		switch source := at.Child(s.name); {
+		case s.set:
 			if set++; set == 1 {
-				errs = append(errs, metricSource(m, s.kind, &at)...)
+				metricSource(source, m, s.kind)
 			}
-		} else if s.kind == m.Type {
-			errs = append(errs, field.Required(at.Field(), "must populate information for the given metric source"))
+		case s.kind == m.Type:
+			source.Required("must populate information for the given metric source")
 		}
 	}
 	for _, s := range sources {
-		if set > 1 && s.set && s.kind != m.Type {
-			errs = append(errs, field.Forbidden(fldPath.ChildField(s.field), "must populate the given metric source only"))
-		}
+		check.Forbid(at.Child(s.name), set > 1 && s.set && s.kind != m.Type, "must populate the given metric source only")
 	}
-	return errs
 }
 
-// metricSource checks the name of the metric or the resource, the target, and its required values.
-//
-//upstream:pkg/apis/autoscaling/validation.validateObjectSource
-//upstream:pkg/apis/autoscaling/validation.validatePodsSource
-//upstream:pkg/apis/autoscaling/validation.validateResourceSource
-//upstream:pkg/apis/autoscaling/validation.validateContainerResourceSource
-//upstream:pkg/apis/autoscaling/validation.validateExternalSource
-func metricSource(m *autoscalingv2.MetricSpec, kind autoscalingv2.MetricSourceType, at *fieldrules.Path) field.ErrorList {
-	target := at.Child("target")
+// metricSource checks the source of that kind, which is set.
+func metricSource(at check.Field, m *autoscalingv2.MetricSpec, kind autoscalingv2.MetricSourceType) {
 	switch kind {
 	case autoscalingv2.ObjectMetricSourceType:
-		described := at.Child("describedObject")
-		errs := append(objectReference(m.Object.DescribedObject, &described), metricName(m.Object.Metric, at)...)
-		errs = append(errs, metricTarget(&m.Object.Target, &target)...)
-		if t := m.Object.Target; t.Value == nil && t.AverageValue == nil {
-			errs = append(errs, field.Required(target.ChildField("averageValue"), "must set either a target value or averageValue"))
-		}
-		return errs
-	case autoscalingv2.PodsMetricSourceType:
-		errs := append(metricName(m.Pods.Metric, at), metricTarget(&m.Pods.Target, &target)...)
-		if m.Pods.Target.AverageValue == nil {
-			errs = append(errs, field.Required(target.ChildField("averageValue"), "must specify a positive target averageValue"))
-		}
-		return errs
+		objectSource(at, m.Object)
 	case autoscalingv2.ExternalMetricSourceType:
-		t := &m.External.Target
-		errs := append(metricName(m.External.Metric, at), metricTarget(t, &target)...)
-		switch {
-		case t.Value == nil && t.AverageValue == nil:
-			errs = append(errs, field.Required(target.ChildField("averageValue"),
-				"must set either a target value for metric or a per-pod target"))
-		case t.Value != nil && t.AverageValue != nil:
-			errs = append(errs, field.Forbidden(target.ChildField("value"),
-				"may not set both a target value for metric and a per-pod target"))
-		}
-		return errs
+		externalSource(at, m.External)
+	case autoscalingv2.PodsMetricSourceType:
+		podsSource(at, m.Pods)
 	case autoscalingv2.ResourceMetricSourceType:
-		var errs field.ErrorList
-		if m.Resource.Name == "" {
-			errs = append(errs, field.Required(at.ChildField("name"), "must specify a resource name"))
-		}
-		errs = append(errs, metricTarget(&m.Resource.Target, &target)...)
-		return append(errs, exclusiveTarget(&m.Resource.Target, &target)...)
+		resourceSource(at, m.Resource)
+	case autoscalingv2.ContainerResourceMetricSourceType:
+		containerSource(at, m.ContainerResource)
 	}
-	c := m.ContainerResource
-	var errs field.ErrorList
-	if c.Name == "" {
-		errs = append(errs, field.Required(at.ChildField("name"), "must specify a resource name"))
-	} else {
-		name := at.Child("name")
-		errs = append(errs, fieldrules.ContainerResource(c.Name, &name)...)
-	}
-	if c.Container == "" {
-		errs = append(errs, field.Required(at.ChildField("container"), "must specify a container"))
-	} else {
-		errs = append(errs, fieldrules.DNSLabel(c.Container, at, "container")...)
-	}
-	errs = append(errs, metricTarget(&c.Target, &target)...)
-	return append(errs, exclusiveTarget(&c.Target, &target)...)
 }
 
-// exclusiveTarget checks that the target of a resource is either an average value or a utilization.
-func exclusiveTarget(t *autoscalingv2.MetricTarget, at *fieldrules.Path) field.ErrorList {
-	switch {
-	case t.AverageUtilization == nil && t.AverageValue == nil:
-		return field.ErrorList{field.Required(at.ChildField("averageUtilization"),
-			"must set either a target raw value or a target utilization")}
-	case t.AverageUtilization != nil && t.AverageValue != nil:
-		return field.ErrorList{field.Forbidden(at.ChildField("averageValue"),
-			"may not set both a target raw value and a target utilization")}
+//upstream:pkg/apis/autoscaling/validation.validateObjectSource
+func objectSource(at check.Field, s *autoscalingv2.ObjectMetricSource) {
+	target := at.Child("target")
+	objectReference(at.Child("describedObject"), s.DescribedObject)
+	metricName(at.Child("metric"), s.Metric)
+	metricTarget(target, &s.Target)
+	if s.Target.Value == nil && s.Target.AverageValue == nil {
+		target.Child("averageValue").Required("must set either a target value or averageValue")
 	}
-	return nil
+}
+
+//upstream:pkg/apis/autoscaling/validation.validatePodsSource
+func podsSource(at check.Field, s *autoscalingv2.PodsMetricSource) {
+	target := at.Child("target")
+	metricName(at.Child("metric"), s.Metric)
+	metricTarget(target, &s.Target)
+	if s.Target.AverageValue == nil {
+		target.Child("averageValue").Required("must specify a positive target averageValue")
+	}
+}
+
+//upstream:pkg/apis/autoscaling/validation.validateExternalSource
+func externalSource(at check.Field, s *autoscalingv2.ExternalMetricSource) {
+	t, target := &s.Target, at.Child("target")
+	metricName(at.Child("metric"), s.Metric)
+	metricTarget(target, t)
+	if t.Value == nil && t.AverageValue == nil {
+		target.Child("averageValue").Required("must set either a target value for metric or a per-pod target")
+	}
+	check.Forbid(target.Child("value"), t.Value != nil && t.AverageValue != nil,
+		"may not set both a target value for metric and a per-pod target")
+}
+
+//upstream:pkg/apis/autoscaling/validation.validateResourceSource
+func resourceSource(at check.Field, s *autoscalingv2.ResourceMetricSource) {
+	if s.Name == "" {
+		at.Child("name").Required("must specify a resource name")
+	}
+	eitherTarget(at.Child("target"), &s.Target)
+}
+
+//upstream:pkg/apis/autoscaling/validation.validateContainerResourceSource
+func containerSource(at check.Field, s *autoscalingv2.ContainerResourceMetricSource) {
+	name, container := at.Child("name"), at.Child("container")
+	if s.Name == "" {
+		name.Required("must specify a resource name")
+	} else {
+		check.ContainerResource(name, s.Name)
+	}
+	if s.Container == "" {
+		container.Required("must specify a container")
+	} else {
+		check.DNSLabel(container, s.Container)
+	}
+	eitherTarget(at.Child("target"), &s.Target)
+}
+
+// eitherTarget checks the target of a resource, which is either an average value or a utilization.
+func eitherTarget(at check.Field, t *autoscalingv2.MetricTarget) {
+	metricTarget(at, t)
+	if t.AverageUtilization == nil && t.AverageValue == nil {
+		at.Child("averageUtilization").Required("must set either a target raw value or a target utilization")
+	}
+	check.Forbid(at.Child("averageValue"), t.AverageUtilization != nil && t.AverageValue != nil,
+		"may not set both a target raw value and a target utilization")
 }
 
 //upstream:pkg/apis/autoscaling/validation.validateMetricIdentifier
-func metricName(id autoscalingv2.MetricIdentifier, at *fieldrules.Path) field.ErrorList {
-	metric := at.Child("metric")
-	return pathSegment(id.Name, &metric, "name", "must specify a metric name")
+func metricName(at check.Field, id autoscalingv2.MetricIdentifier) {
+	pathSegment(at.Child("name"), id.Name, "must specify a metric name")
 }
 
 //upstream:pkg/apis/autoscaling/validation.validateMetricTarget
-func metricTarget(t *autoscalingv2.MetricTarget, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	switch t.Type {
+func metricTarget(at check.Field, t *autoscalingv2.MetricTarget) {
+	switch kind := at.Child("type"); t.Type {
 	case autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType:
 	case "":
-		errs = append(errs, field.Required(fldPath.ChildField("type"), "must specify a metric target type"))
+		kind.Required("must specify a metric target type")
 		fallthrough
 	default:
-		errs = append(errs, field.Invalid(fldPath.ChildField("type"), t.Type,
-			"must be either Utilization, Value, or AverageValue"))
+		kind.Invalid(t.Type, "must be either Utilization, Value, or AverageValue")
 	}
 	if t.Value != nil && t.Value.Sign() <= 0 {
-		errs = append(errs, field.Invalid(fldPath.ChildField("value"), t.Value, "must be positive"))
+		at.Child("value").Invalid(t.Value, "must be positive")
 	}
 	if t.AverageValue != nil && t.AverageValue.Sign() <= 0 {
-		errs = append(errs, field.Invalid(fldPath.ChildField("averageValue"), t.AverageValue, "must be positive"))
+		at.Child("averageValue").Invalid(t.AverageValue, "must be positive")
 	}
 	if t.AverageUtilization != nil && *t.AverageUtilization < 1 {
-		errs = append(errs, field.Invalid(fldPath.ChildField("averageUtilization"), *t.AverageUtilization,
-			"must be greater than 0"))
+		at.Child("averageUtilization").Invalid(*t.AverageUtilization, "must be greater than 0")
 	}
-	return errs
 }
 
 // The longest windows of scaling policies.
@@ -388,48 +363,37 @@ const (
 	maxPolicyPeriod  = 1800
 )
 
-// validateScaling checks the rules of scaling up or down.
+// scaling checks the rules of scaling up or down.
 //
 //upstream:pkg/apis/autoscaling/validation.validateBehavior
 //upstream:pkg/apis/autoscaling/validation.validateScalingRules
-//upstream:pkg/apis/autoscaling/validation.validateScalingPolicy
-func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path, name string) field.ErrorList {
-	if r == nil {
-		return nil
+func scaling(at check.Field, r autoscalingv2.HPAScalingRules) {
+	window, policies := at.Child("stabilizationWindowSeconds"), at.Child("policies")
+	if n := r.StabilizationWindowSeconds; n != nil && *n < 0 {
+		window.Invalid(*n, "must be greater than or equal to zero")
 	}
-	at := fldPath.Child(name)
-	var errs field.ErrorList
-	if n := r.StabilizationWindowSeconds; n != nil {
-		if *n < 0 {
-			errs = append(errs, field.Invalid(at.ChildField("stabilizationWindowSeconds"), *n,
-				"must be greater than or equal to zero"))
-		}
-		if *n > maxStabilization {
-			errs = append(errs, field.Invalid(at.ChildField("stabilizationWindowSeconds"), *n,
-				fmt.Sprintf("must be less than or equal to %v", maxStabilization)))
-		}
+	if n := r.StabilizationWindowSeconds; n != nil && *n > maxStabilization {
+		window.Invalidf(*n, "must be less than or equal to %d", maxStabilization)
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(r.SelectPolicy, &at, "selectPolicy",
-		autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)...)
-	if t := r.Tolerance; t != nil {
-		errs = append(errs, fieldrules.NonNegativeQuantity(*t, &at, "tolerance")...)
-	}
-	list := at.Child("policies")
+	check.OptionalOneOf(at.Child("selectPolicy"), r.SelectPolicy,
+		autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
+	check.Optional(at.Child("tolerance"), r.Tolerance, check.Quantity)
 	if len(r.Policies) == 0 {
-		errs = append(errs, field.Required(list.Field(), "must specify at least one Policy"))
+		policies.Required("must specify at least one Policy")
 	}
 	for i, p := range r.Policies {
-		item := list.Index(i)
-		errs = append(errs, fieldrules.Supported(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy,
-			autoscalingv2.PodsScalingPolicy)...)
-		errs = append(errs, fieldrules.Positive(p.Value, &item, "value")...)
-		errs = append(errs, fieldrules.Positive(p.PeriodSeconds, &item, "periodSeconds")...)
-		if p.PeriodSeconds > maxPolicyPeriod {
-			errs = append(errs, field.Invalid(item.ChildField("periodSeconds"), p.PeriodSeconds,
-				fmt.Sprintf("must be less than or equal to %v", maxPolicyPeriod)))
-		}
+		scalingPolicy(policies.Index(i), p)
 	}
-	return errs
+}
+
+//upstream:pkg/apis/autoscaling/validation.validateScalingPolicy
+func scalingPolicy(at check.Field, p autoscalingv2.HPAScalingPolicy) {
+	check.Supported(at.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)
+	check.Positive(at.Child("value"), p.Value)
+	check.Positive(at.Child("periodSeconds"), p.PeriodSeconds)
+	if p.PeriodSeconds > maxPolicyPeriod {
+		at.Child("periodSeconds").Invalidf(p.PeriodSeconds, "must be less than or equal to %d", maxPolicyPeriod)
+	}
 }
 
 //upstream:pkg/printers/internalversion.printHorizontalPodAutoscaler

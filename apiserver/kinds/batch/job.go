@@ -284,7 +284,7 @@ func jobSpec(at check.Field, s *batchv1.JobSpec, old *corev1.PodTemplateSpec) {
 		managedBy(at.Child("managedBy"), *s.ManagedBy)
 	}
 	template := at.Child("template")
-	template.Report(podspec.ValidateTemplate(&s.Template, old, &template.Path)...)
+	podspec.ValidateTemplate(template, &s.Template, old)
 	jobRestartPolicy(template.Child("spec").Child("restartPolicy"), s)
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -48,18 +49,22 @@ func CertificateSigningRequests() kinds.Kind {
 		Status:         true,
 		PrepareStatus:  prepareRequestStatus,
 		StatusReset:    []string{"status.conditions"},
-		ValidateStatus: func(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-			errs := append(validateRequestStatus(r, old), keepsConditions(r, old)...)
-			errs = append(errs, addsNoApproval(r, old)...)
-			if len(old.Status.Certificate) > 0 && !bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
-				errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("certificate"), "updates may not modify existing certificate content"))
-			}
+		ValidateStatus: func(r, old *certificatesv1.CertificateSigningRequest) (errs field.ErrorList) {
+			status := check.Object(&errs).Child("status")
+			requestStatus(status, r, old)
+			keepsConditions(status.Child("conditions"), r, old)
+			addsNoApproval(status.Child("conditions"), r, old)
+			check.Forbid(status.Child("certificate"), len(old.Status.Certificate) > 0 && !bytes.Equal(r.Status.Certificate, old.Status.Certificate),
+				"updates may not modify existing certificate content")
 			return errs
 		},
 		Parts: map[string]kinds.Part[*certificatesv1.CertificateSigningRequest]{"approval": {
 			Prepare: prepareApproval,
-			Validate: func(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-				return append(validateRequestStatus(r, old), keepsConditions(r, old)...)
+			Validate: func(r, old *certificatesv1.CertificateSigningRequest) (errs field.ErrorList) {
+				status := check.Object(&errs).Child("status")
+				requestStatus(status, r, old)
+				keepsConditions(status.Child("conditions"), r, old)
+				return errs
 			},
 			Filter: fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("status", "certificate"))),
 		}},
@@ -175,15 +180,17 @@ func conditionsOf(r *certificatesv1.CertificateSigningRequest, t certificatesv1.
 	return list
 }
 
+// usages are the usages of keys, in the order of the message.
+//
 //upstream:pkg/apis/certificates/validation.allValidUsages
 var usages = []certificatesv1.KeyUsage{
-	certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature, certificatesv1.UsageContentCommitment,
-	certificatesv1.UsageKeyEncipherment, certificatesv1.UsageKeyAgreement, certificatesv1.UsageDataEncipherment,
-	certificatesv1.UsageCertSign, certificatesv1.UsageCRLSign, certificatesv1.UsageEncipherOnly, certificatesv1.UsageDecipherOnly,
-	certificatesv1.UsageAny, certificatesv1.UsageServerAuth, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning,
-	certificatesv1.UsageEmailProtection, certificatesv1.UsageSMIME, certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel,
-	certificatesv1.UsageIPsecUser, certificatesv1.UsageTimestamping, certificatesv1.UsageOCSPSigning, certificatesv1.UsageMicrosoftSGC,
-	certificatesv1.UsageNetscapeSGC,
+	certificatesv1.UsageAny, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning,
+	certificatesv1.UsageContentCommitment, certificatesv1.UsageCRLSign, certificatesv1.UsageDataEncipherment,
+	certificatesv1.UsageDecipherOnly, certificatesv1.UsageDigitalSignature, certificatesv1.UsageEmailProtection,
+	certificatesv1.UsageEncipherOnly, certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel, certificatesv1.UsageIPsecUser,
+	certificatesv1.UsageKeyAgreement, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC,
+	certificatesv1.UsageOCSPSigning, certificatesv1.UsageSMIME, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning,
+	certificatesv1.UsageTimestamping,
 }
 
 const (
@@ -195,30 +202,29 @@ const (
 // validateRequest checks the request, its usages and its signer.
 //
 //upstream:pkg/apis/certificates/validation.validateCertificateSigningRequest
-func validateRequest(r *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	var errs field.ErrorList
-	if err := verifyRequest(r.Spec.Request); err != nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("request"), r.Spec.Request, err.Error()))
+func validateRequest(r *certificatesv1.CertificateSigningRequest) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &r.Spec
+	list, signer := spec.Child("usages"), spec.Child("signerName")
+	if err := verifyRequest(s.Request); err != nil {
+		spec.Child("request").Invalid(s.Request, err.Error())
 	}
-	list := fieldrules.Spec.Child("usages")
-	if len(r.Spec.Usages) == 0 {
-		errs = append(errs, field.Required(list.Field(), ""))
+	if len(s.Usages) == 0 {
+		list.Required("")
 	}
 	var seen fieldrules.Seen[certificatesv1.KeyUsage]
-	for i, usage := range r.Spec.Usages {
-		at := list.Index(i)
-		errs = append(errs, fieldrules.Supported(usage, &at, "", usages...)...)
+	for i, usage := range s.Usages {
+		check.Supported(list.Index(i), usage, usages...)
 		if !seen.Add(usage) {
-			errs = append(errs, field.Duplicate(at.Field(), usage))
+			list.Index(i).Duplicate(usage)
 		}
 	}
-	if r.Spec.SignerName == legacySigner {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("signerName"), r.Spec.SignerName, "the legacy signerName is not allowed via this API version"))
+	if s.SignerName == legacySigner {
+		signer.Invalid(s.SignerName, "the legacy signerName is not allowed via this API version")
 	} else {
-		errs = append(errs, fieldrules.SignerName(r.Spec.SignerName, &fieldrules.Spec, "signerName")...)
+		check.SignerName(signer, s.SignerName)
 	}
-	if s := r.Spec.ExpirationSeconds; s != nil && *s < minExpiration {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("expirationSeconds"), *s, "may not specify a duration less than 600 seconds (10 minutes)"))
+	if n := s.ExpirationSeconds; n != nil && *n < minExpiration {
+		spec.Child("expirationSeconds").Invalid(*n, "may not specify a duration less than 600 seconds (10 minutes)")
 	}
 	return errs
 }
@@ -241,53 +247,49 @@ func verifyRequest(text []byte) error {
 // validateRequestUpdate checks the status too: it may be from before a rule.
 //
 //upstream:pkg/apis/certificates/validation.ValidateCertificateSigningRequestUpdate
-func validateRequestUpdate(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	errs := append(keepsConditions(r, old), addsNoApproval(r, old)...)
-	if !bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
-		errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("certificate"), "updates may not set certificate content"))
-	}
+func validateRequestUpdate(r, old *certificatesv1.CertificateSigningRequest) (errs field.ErrorList) {
+	status := check.Object(&errs).Child("status")
+	keepsConditions(status.Child("conditions"), r, old)
+	addsNoApproval(status.Child("conditions"), r, old)
+	check.Forbid(status.Child("certificate"), !bytes.Equal(r.Status.Certificate, old.Status.Certificate), "updates may not set certificate content")
 	return errs
 }
 
-// validateRequestStatus checks the conditions, and a changed certificate.
+// requestStatus checks the conditions, and a changed certificate.
 //
 //upstream:pkg/apis/certificates/validation.ValidateCertificateSigningRequestStatusUpdate
 //upstream:pkg/apis/certificates/validation.validateCertificateSigningRequestUpdate
-func validateRequestStatus(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	errs := validateConditions(r)
+func requestStatus(status check.Field, r, old *certificatesv1.CertificateSigningRequest) {
+	requestConditions(status.Child("conditions"), r)
 	if bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
-		return errs
+		return
 	}
 	if err := verifyCertificates(r.Status.Certificate); err != nil {
-		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("certificate"), "<certificate data>", err.Error()))
+		status.Child("certificate").Invalid("<certificate data>", err.Error())
 	}
-	return errs
 }
 
 //upstream:pkg/apis/certificates/validation.validateConditions
-func validateConditions(r *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Status.Child("conditions")
-	seen := map[certificatesv1.RequestConditionType]bool{}
+func requestConditions(list check.Field, r *certificatesv1.CertificateSigningRequest) {
+	var seen fieldrules.Seen[certificatesv1.RequestConditionType]
 	for i, c := range r.Status.Conditions {
 		at := list.Index(i)
-		errs = append(errs, fieldrules.Required(c.Type, &at, "type")...)
+		check.Required(at.Child("type"), c.Type)
 		allowed := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
 		if slices.Contains(final, c.Type) {
 			allowed = []corev1.ConditionStatus{corev1.ConditionTrue}
 		}
-		errs = append(errs, fieldrules.OneOf(c.Status, &at, "status", allowed...)...)
-		if seen[c.Type] {
-			errs = append(errs, field.Duplicate(at.ChildField("type"), c.Type))
+		check.OneOf(at.Child("status"), c.Status, allowed...)
+		first := seen.Add(c.Type)
+		if !first {
+			at.Child("type").Duplicate(c.Type)
 		}
-		if other := slices.Index(approvals, c.Type); other >= 0 && !seen[c.Type] && seen[approvals[1-other]] {
-			errs = append(errs, field.Invalid(list.Field(),
+		if other := slices.Index(approvals, c.Type); other >= 0 && first && seen.Has(approvals[1-other]) {
+			list.Report(field.Invalid(list.Path.Field(),
 				`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 				"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`").WithOrigin("zeroOrOneOf"))
 		}
-		seen[c.Type] = true
 	}
-	return errs
 }
 
 // verifyCertificates checks that there is a PEM block, and that all blocks are certificates.
@@ -322,31 +324,27 @@ func verifyCertificates(text []byte) error {
 // keepsConditions checks that no final condition is removed.
 //
 //upstream:pkg/apis/certificates/validation.validateCertificateSigningRequestUpdate
-func keepsConditions(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	var errs field.ErrorList
+func keepsConditions(at check.Field, r, old *certificatesv1.CertificateSigningRequest) {
 	for _, t := range final {
 		if len(conditionsOf(r, t)) < len(conditionsOf(old, t)) {
-			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not remove a condition of type %q", t)))
+			at.Forbidden(fmt.Sprintf("updates may not remove a condition of type %q", t))
 		}
 	}
-	return errs
 }
 
 // addsNoApproval checks that the update neither approves nor denies the request.
 //
 //upstream:pkg/apis/certificates/validation.ValidateCertificateSigningRequestStatusUpdate
-func addsNoApproval(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
-	var errs field.ErrorList
+func addsNoApproval(at check.Field, r, old *certificatesv1.CertificateSigningRequest) {
 	for _, t := range approvals {
 		now, was := conditionsOf(r, t), conditionsOf(old, t)
 		switch {
 		case len(now) > len(was):
-			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not add a condition of type %q", t)))
+			at.Forbidden(fmt.Sprintf("updates may not add a condition of type %q", t))
 		case len(now) == len(was) && !equality.Semantic(now, was):
-			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not modify a condition of type %q", t)))
+			at.Forbidden(fmt.Sprintf("updates may not modify a condition of type %q", t))
 		}
 	}
-	return errs
 }
 
 //upstream:pkg/printers/internalversion.printCertificateSigningRequest

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -28,14 +29,15 @@ func ClusterTrustBundles() kinds.Kind {
 		Plural: "clustertrustbundles", Cluster: true, NoUnconditionalUpdate: true,
 		Name:     anyName,
 		Validate: validateTrustBundle,
-		ValidateCreate: func(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
-			if b.GenerateName == "" {
-				return nil
+		ValidateCreate: func(b *certificatesv1.ClusterTrustBundle) (errs field.ErrorList) {
+			if at := check.Object(&errs).Child("metadata").Child("generateName"); b.GenerateName != "" {
+				check.Messages(at, b.GenerateName, trustBundleName(b.GenerateName, b.Spec.SignerName, true))
 			}
-			return fieldrules.Invalid(trustBundleName(b.GenerateName, b.Spec.SignerName, true), b.GenerateName, &fieldrules.Metadata, "generateName")
+			return errs
 		},
-		ValidateUpdate: func(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
-			return fieldrules.Immutable(b.Spec.SignerName, old.Spec.SignerName, &fieldrules.Spec, "signerName")
+		ValidateUpdate: func(b, old *certificatesv1.ClusterTrustBundle) (errs field.ErrorList) {
+			check.Immutable(check.Object(&errs).Child("spec").Child("signerName"), b.Spec.SignerName, old.Spec.SignerName)
+			return errs
 		},
 		Fields: func(b *certificatesv1.ClusterTrustBundle) fields.Set {
 			return fields.Set{"spec.signerName": b.Spec.SignerName}
@@ -54,15 +56,15 @@ func ClusterTrustBundles() kinds.Kind {
 // validateTrustBundle checks the signer, its prefix in the name, and the certificates.
 //
 //upstream:pkg/apis/certificates/validation.ValidateClusterTrustBundle
-func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
-	var errs field.ErrorList
+func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	spec := object.Child("spec")
 	if b.Name != "" {
-		errs = fieldrules.Invalid(trustBundleName(b.Name, b.Spec.SignerName, false), b.Name, &fieldrules.Metadata, "name")
+		check.Messages(object.Child("metadata").Child("name"), b.Name, trustBundleName(b.Name, b.Spec.SignerName, false))
 	}
-	if b.Spec.SignerName != "" {
-		errs = append(errs, fieldrules.SignerName(b.Spec.SignerName, &fieldrules.Spec, "signerName")...)
-	}
-	return append(errs, trustAnchors(b.Spec.TrustBundle)...)
+	check.IfSet(spec.Child("signerName"), b.Spec.SignerName, check.SignerName)
+	trustAnchors(spec.Child("trustBundle"), b.Spec.TrustBundle)
+	return errs
 }
 
 //upstream:pkg/apis/certificates/validation.ValidateClusterTrustBundle
@@ -87,18 +89,18 @@ const maxTrustBundle = 1 << 20
 // trustAnchors checks that a bundle has only certificates of authorities, without duplicates.
 //
 //upstream:pkg/apis/certificates/validation.validateTrustBundle
-func trustAnchors(text string) field.ErrorList {
-	at := fieldrules.Spec.Child("trustBundle")
+func trustAnchors(at check.Field, text string) {
 	if len(text) > maxTrustBundle {
-		return field.ErrorList{field.TooLong(at.Field(), "", maxTrustBundle)}
+		at.TooLong(maxTrustBundle)
+		return
 	}
-	var errs field.ErrorList
 	var order []string
-	indices := map[string][]int{}
+	indices, bad := map[string][]int{}, false
 	block, rest := pem.Decode([]byte(text))
 	for i := 0; block != nil; i++ {
 		if why := notAnAnchor(block, i); why != "" {
-			errs = append(errs, field.Invalid(at.Field(), "<value omitted>", why))
+			bad = true
+			at.Invalid("<value omitted>", why)
 		} else {
 			key := string(block.Bytes)
 			if len(indices[key]) == 0 {
@@ -108,18 +110,17 @@ func trustAnchors(text string) field.ErrorList {
 		}
 		block, rest = pem.Decode(rest)
 	}
-	if len(errs) > 0 {
-		return errs
+	if bad {
+		return
 	}
 	if len(order) == 0 {
-		errs = append(errs, field.Invalid(at.Field(), "<value omitted>", "at least one trust anchor must be provided"))
+		at.Invalid("<value omitted>", "at least one trust anchor must be provided")
 	}
 	for _, key := range order {
 		if len(indices[key]) > 1 {
-			errs = append(errs, field.Invalid(at.Field(), "<value omitted>", fmt.Sprintf("duplicate trust anchor (indices %v)", indices[key])))
+			at.Invalidf("<value omitted>", "duplicate trust anchor (indices %v)", indices[key])
 		}
 	}
-	return errs
 }
 
 // notAnAnchor returns the error of a block that is no trust anchor, or an empty string.

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/mail"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -46,8 +48,9 @@ func PodCertificateRequests() kinds.Kind {
 			fieldrules.DefaultPointer(&r.Spec.MaxExpirationSeconds, defaultPodExpiration)
 		},
 		ValidateCreate: validatePodRequest,
-		ValidateUpdate: func(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
-			return fieldrules.ImmutableStruct(r.Spec, old.Spec, &fieldrules.Root, "spec")
+		ValidateUpdate: func(r, old *certificatesv1.PodCertificateRequest) (errs field.ErrorList) {
+			check.ImmutableStruct(check.Object(&errs).Child("spec"), r.Spec, old.Spec)
+			return errs
 		},
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*certificatesv1.PodCertificateRequest],
@@ -99,80 +102,90 @@ const (
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestCreate
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestUpdate
-func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList {
-	s, w := &r.Spec, &fieldrules.Spec
-	errs := fieldrules.SignerName(s.SignerName, w, "signerName")
+func validatePodRequest(r *certificatesv1.PodCertificateRequest) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &r.Spec
+	annotations, expiration := spec.Child("unverifiedUserAnnotations"), spec.Child("maxExpirationSeconds")
+	check.SignerName(spec.Child("signerName"), s.SignerName)
 	for key := range s.UnverifiedUserAnnotations {
-		errs = append(errs, validation.IsDomainPrefixedKey(w.ChildField("unverifiedUserAnnotations"), strings.ToLower(key))...)
+		annotations.Report(validation.IsDomainPrefixedKey(annotations.Path.Field(), strings.ToLower(key))...)
 	}
 	if err := apivalidation.ValidateAnnotationsSize(s.UnverifiedUserAnnotations); err != nil {
-		errs = append(errs, field.TooLong(w.ChildField("unverifiedUserAnnotations"), "", apivalidation.TotalAnnotationSizeLimitB))
+		annotations.TooLong(apivalidation.TotalAnnotationSizeLimitB)
 	}
-	for _, owner := range [...]struct {
-		field, name string
-		value       any // the name, as the error quotes it
-		uid         types.UID
-	}{
-		{"pod", s.PodName, s.PodName, s.PodUID}, {"serviceAccount", s.ServiceAccountName, s.ServiceAccountName, s.ServiceAccountUID},
-		{"node", string(s.NodeName), s.NodeName, s.NodeUID},
-	} {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(owner.name, false), owner.value, w, owner.field+"Name")...)
-		if owner.uid == "" {
-			errs = append(errs, field.Invalid(w.ChildField(owner.field+"UID"), owner.uid, "must not be empty"))
-		}
-		if len(owner.uid) > maxUID {
-			errs = append(errs, field.TooLong(w.ChildField(owner.field+"UID"), owner.uid, maxUID))
-		}
-	}
+	check.DNSName(spec.Child("podName"), s.PodName)
+	uid(spec.Child("podUID"), s.PodUID)
+	check.DNSName(spec.Child("serviceAccountName"), s.ServiceAccountName)
+	uid(spec.Child("serviceAccountUID"), s.ServiceAccountUID)
+	check.Messages(spec.Child("nodeName"), s.NodeName, fieldrules.NameIsSubdomain(string(s.NodeName), false))
+	uid(spec.Child("nodeUID"), s.NodeUID)
 	if s.MaxExpirationSeconds == nil {
-		return append(errs, field.Required(w.ChildField("maxExpirationSeconds"), "must be set"))
+		expiration.Required("must be set")
+		return errs
 	}
 	most := maxPodExpiration
 	if host, _, _ := strings.Cut(s.SignerName, "/"); host == "kubernetes.io" || strings.HasSuffix(host, ".kubernetes.io") {
 		most = maxKubernetesExpiration
 	}
 	if n := *s.MaxExpirationSeconds; n < minPodExpiration || n > most {
-		errs = append(errs, field.Invalid(w.ChildField("maxExpirationSeconds"), n, fmt.Sprintf("must be in the range [%d, %d]", minPodExpiration, most)))
+		expiration.Invalidf(n, "must be in the range [%d, %d]", minPodExpiration, most)
 	}
-	return append(errs, stubRequest(s.StubPKCS10Request)...)
+	stubRequest(spec, s.StubPKCS10Request)
+	return errs
+}
+
+func uid(at check.Field, id types.UID) {
+	if id == "" {
+		at.Invalid(id, "must not be empty")
+	}
+	if len(id) > maxUID {
+		at.TooLong(maxUID)
+	}
 }
 
 // stubRequest checks the key and the signature of a request.
 //
 //upstream:pkg/apis/certificates/validation.validateStubPKCS10Request
-func stubRequest(der []byte) field.ErrorList {
-	at := fieldrules.Spec.Child("stubPKCS10Request")
-	if len(der) == 0 {
-		return field.ErrorList{field.Invalid(fieldrules.Spec.Field(), field.OmitValueType{},
-			"exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")}
-	}
-	if len(der) > maxStubRequest {
-		return field.ErrorList{field.TooLong(at.Field(), der, maxStubRequest)}
-	}
-	invalid := func(value any, why string) field.ErrorList {
-		return field.ErrorList{field.Invalid(at.Field(), value, why)}
+func stubRequest(spec check.Field, der []byte) {
+	at := spec.Child("stubPKCS10Request")
+	switch {
+	case len(der) == 0:
+		spec.Invalid(field.OmitValueType{}, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")
+		return
+	case len(der) > maxStubRequest:
+		at.TooLong(maxStubRequest)
+		return
 	}
 	parsed, err := x509.ParseCertificateRequest(der)
 	if err != nil {
-		return invalid(field.OmitValueType{}, "must be a valid PKCS#10 CSR")
+		at.Invalid(field.OmitValueType{}, "must be a valid PKCS#10 CSR")
+		return
 	}
-	switch key := parsed.PublicKey.(type) {
+	if supportedKey(at, parsed.PublicKey) && parsed.CheckSignature() != nil {
+		at.Invalid(field.OmitValueType{}, "invalid signature")
+	}
+}
+
+// supportedKey checks the type and the size of a key, and reports whether both are supported.
+//
+//upstream:pkg/apis/certificates/validation.validateStubPKCS10Request
+func supportedKey(at check.Field, key any) bool {
+	switch key := key.(type) {
 	case ed25519.PublicKey:
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() && key.Curve != elliptic.P521() {
-			return invalid("curve "+key.Curve.Params().Name, "elliptic public keys must use curve P256, P384, or P521")
+			at.Invalid("curve "+key.Curve.Params().Name, "elliptic public keys must use curve P256, P384, or P521")
+			return false
 		}
 	case *rsa.PublicKey:
 		if bits := key.Size() * 8; bits != 3072 && bits != 4096 {
-			return invalid(fmt.Sprintf("%d-bit modulus", bits), "RSA keys must have modulus size 3072 or 4096")
+			at.Invalid(fmt.Sprintf("%d-bit modulus", bits), "RSA keys must have modulus size 3072 or 4096")
+			return false
 		}
 	default:
-		return invalid(field.OmitValueType{}, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
+		at.Invalid(field.OmitValueType{}, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
+		return false
 	}
-	if parsed.CheckSignature() != nil {
-		return invalid(field.OmitValueType{}, "invalid signature")
-	}
-	return nil
+	return true
 }
 
 // outcomes are the types of the conditions that end a request.
@@ -198,162 +211,152 @@ func outcomeOf(r *certificatesv1.PodCertificateRequest) string {
 // validatePodRequestStatus checks that the status changes once, to one of the outcomes.
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
-func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) field.ErrorList {
+func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) (errs field.ErrorList) {
 	if len(apivalidation.ValidateObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta, fieldrules.Metadata.Field())) > 0 {
 		return nil // the strategy reports these errors, and kube-apiserver reports no other
 	}
-	var errs field.ErrorList
-	list := fieldrules.Status.Child("conditions")
+	status := check.Object(&errs).Child("status")
+	list := status.Child("conditions")
 	known := 0
 	for i, c := range r.Status.Conditions {
 		at := list.Child("[" + strconv.Itoa(i) + "]") // as kube-apiserver writes it
-		if unknown := fieldrules.Supported(c.Type, &at, "type", outcomes...); len(unknown) > 0 {
-			errs = append(errs, field.NotSupported(at.ChildField("type"), c.Type, outcomes))
+		if !slices.Contains(outcomes, c.Type) {
+			at.Child("type").NotSupported(c.Type, outcomes...)
 			continue
 		}
 		if known++; known > 1 {
-			errs = append(errs, field.Invalid(at.ChildField("type"), c.Type, `There may be at most one condition with type "Issued", "Denied", or "Failed"`))
+			at.Child("type").Invalid(c.Type, `There may be at most one condition with type "Issued", "Denied", or "Failed"`)
 		}
-		if c.Status != metav1.ConditionTrue {
-			errs = append(errs, field.NotSupported(at.ChildField("status"), c.Status, []metav1.ConditionStatus{metav1.ConditionTrue}))
-		}
+		check.Supported(at.Child("status"), c.Status, metav1.ConditionTrue)
 	}
-	errs = append(errs, metav1validation.ValidateConditions(r.Status.Conditions, list.Field())...)
+	list.Report(metav1validation.ValidateConditions(r.Status.Conditions, list.Path.Field())...)
 	if len(errs) > 0 {
 		return errs
 	}
-	unlessEqual := func(a, b certificatesv1.PodCertificateRequestStatus, why string) field.ErrorList {
-		if equality.Semantic(a, b) {
-			return nil
+	must := func(s certificatesv1.PodCertificateRequestStatus, why string) {
+		if !equality.Semantic(r.Status, s) {
+			status.Invalid(field.OmitValueType{}, why)
 		}
-		return field.ErrorList{field.Invalid(fieldrules.Status.Field(), field.OmitValueType{}, why)}
 	}
-	if outcomeOf(old) != "" {
-		return unlessEqual(r.Status, old.Status, "immutable after PodCertificateRequest is issued, denied, or failed")
-	}
-	switch outcomeOf(r) {
-	case "":
-		return unlessEqual(r.Status, old.Status, `status is immutable unless transitioning to "Issued", "Denied", or "Failed"`)
-	case certificatesv1.PodCertificateRequestConditionTypeIssued:
+	switch outcome := outcomeOf(r); {
+	case outcomeOf(old) != "":
+		must(old.Status, "immutable after PodCertificateRequest is issued, denied, or failed")
+	case outcome == "":
+		must(old.Status, `status is immutable unless transitioning to "Issued", "Denied", or "Failed"`)
+	case outcome == certificatesv1.PodCertificateRequestConditionTypeIssued:
 		return issued(r)
+	default:
+		must(certificatesv1.PodCertificateRequestStatus{Conditions: r.Status.Conditions},
+			"non-condition status fields must be empty when denying or failing the PodCertificateRequest")
 	}
-	return unlessEqual(r.Status, certificatesv1.PodCertificateRequestStatus{Conditions: r.Status.Conditions},
-		"non-condition status fields must be empty when denying or failing the PodCertificateRequest")
+	return errs
 }
 
 // issued checks the certificates of an issued request, up to the first errors.
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
-func issued(r *certificatesv1.PodCertificateRequest) field.ErrorList {
-	at := fieldrules.Status.Child("certificateChain")
-	chain := r.Status.CertificateChain
-	invalid := func(why string) field.ErrorList { return field.ErrorList{field.Invalid(at.Field(), chain, why)} }
-	if len(chain) > maxCertificateChain {
-		return field.ErrorList{field.TooLong(at.Field(), chain, maxCertificateChain)}
-	}
+func issued(r *certificatesv1.PodCertificateRequest) (errs field.ErrorList) {
+	object, chain := check.Object(&errs), r.Status.CertificateChain
+	status := object.Child("status")
+	at := status.Child("certificateChain")
 	block, rest := pem.Decode([]byte(chain))
-	if block == nil {
-		return invalid("issued certificate chain must contain at least one certificate")
-	}
-	if block.Type != "CERTIFICATE" {
-		return invalid("issued certificate chain must consist entirely of CERTIFICATE PEM blocks")
+	switch {
+	case len(chain) > maxCertificateChain:
+		at.TooLong(maxCertificateChain)
+		return errs
+	case block == nil:
+		at.Invalid(chain, "issued certificate chain must contain at least one certificate")
+		return errs
+	case block.Type != "CERTIFICATE":
+		at.Invalid(chain, "issued certificate chain must consist entirely of CERTIFICATE PEM blocks")
+		return errs
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return invalid("leaf certificate does not parse as valid X.509")
+		at.Invalid(chain, "leaf certificate does not parse as valid X.509")
+		return errs
 	}
-	errs := leafNames(leaf, &at)
+	leafNames(at, leaf)
 	wanted, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
 	if err != nil {
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("stubPKCS10Request"), field.OmitValueType{}, "must be a valid PKCS#10 CSR"))
+		object.Child("spec").Child("stubPKCS10Request").Invalid(field.OmitValueType{}, "must be a valid PKCS#10 CSR")
+		return errs
 	}
 	if key, ok := wanted.PublicKey.(interface{ Equal(x crypto.PublicKey) bool }); ok && !key.Equal(leaf.PublicKey) {
-		return append(errs, invalid("leaf certificate was not issued to the requested public key")...)
-	}
-	if errs = append(errs, times(&r.Status)...); len(errs) > 0 {
+		at.Invalid(chain, "leaf certificate was not issued to the requested public key")
 		return errs
 	}
-	if errs = lifetime(r, leaf); len(errs) > 0 {
+	if times(status, &r.Status); len(errs) > 0 {
 		return errs
 	}
-	for block, rest = pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
+	lifetime(status, r, leaf)
+	for block, rest = pem.Decode(rest); block != nil && len(errs) == 0; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
-			return invalid("issued certificate chain must consist entirely of CERTFICATE PEM blocks") // as kube-apiserver spells it
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return invalid("intermediate certificate does not parse as valid X.509")
+			at.Invalid(chain, "issued certificate chain must consist entirely of CERTFICATE PEM blocks") // as kube-apiserver spells it
+		} else if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			at.Invalid(chain, "intermediate certificate does not parse as valid X.509")
 		}
 	}
-	return nil
+	return errs
 }
 
-func leafNames(leaf *x509.Certificate, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func leafNames(at check.Field, leaf *x509.Certificate) {
 	for _, name := range leaf.DNSNames {
 		if name == "" {
-			errs = append(errs, field.Invalid(w.Field(), name, "leaf certificate should not contain empty DNSName"))
+			at.Invalid(name, "leaf certificate should not contain empty DNSName")
 		}
 		if strings.Contains(name, "..") {
-			errs = append(errs, field.Invalid(w.Field(), name, "leaf certificate's DNSName should not contain '..'"))
+			at.Invalid(name, "leaf certificate's DNSName should not contain '..'")
 		}
 		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") {
-			errs = append(errs, field.Invalid(w.Field(), name, "leaf certificate's DNSName should not start or end with '.'"))
+			at.Invalid(name, "leaf certificate's DNSName should not start or end with '.'")
 		}
 	}
 	for _, address := range leaf.EmailAddresses {
 		if _, err := mail.ParseAddress(address); err != nil {
-			errs = append(errs, field.Invalid(w.Field(), address, "leaf certificate should not contain invalid EmailAddress"))
+			at.Invalid(address, "leaf certificate should not contain invalid EmailAddress")
 		}
 	}
-	return errs
 }
 
 // times checks that all times in a status are present.
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
-func times(s *certificatesv1.PodCertificateRequestStatus) field.ErrorList {
-	w := &fieldrules.Status
-	var errs field.ErrorList
-	const consistent = "must be present and consistent with the issued certificate"
-	for _, required := range [...]struct {
-		time *metav1.Time
-		name string
-		why  string
-	}{{s.NotBefore, "notBefore", consistent}, {s.NotAfter, "notAfter", consistent},
-		{s.BeginRefreshAt, "beginRefreshAt", "must be present and in the range [notbefore+10min, notafter-10min]"}} {
-		if required.time == nil {
-			errs = append(errs, field.Required(w.ChildField(required.name), required.why))
-		}
+func times(status check.Field, s *certificatesv1.PodCertificateRequestStatus) {
+	if s.NotBefore == nil {
+		status.Child("notBefore").Required("must be present and consistent with the issued certificate")
 	}
-	return errs
+	if s.NotAfter == nil {
+		status.Child("notAfter").Required("must be present and consistent with the issued certificate")
+	}
+	if s.BeginRefreshAt == nil {
+		status.Child("beginRefreshAt").Required("must be present and in the range [notbefore+10min, notafter-10min]")
+	}
 }
 
 // lifetime checks the times in the status against the certificate, and its lifetime against the spec.
 //
 //upstream:pkg/apis/certificates/validation.ValidatePodCertificateRequestStatusUpdate
 //upstream:pkg/apis/certificates/validation.timeNear
-func lifetime(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) field.ErrorList {
-	s, w := &r.Status, &fieldrules.Status
-	first := func(name string, value any, why string) field.ErrorList {
-		return field.ErrorList{field.Invalid(w.ChildField(name), value, why)}
-	}
+func lifetime(status check.Field, r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) {
+	s, chain := &r.Status, status.Child("certificateChain")
+	notBefore, notAfter, beginRefresh := status.Child("notBefore"), status.Child("notAfter"), status.Child("beginRefreshAt")
 	begin, end, refresh := s.NotBefore.Time, s.NotAfter.Time, s.BeginRefreshAt.Time
 	d, most := leaf.NotAfter.Sub(leaf.NotBefore), *r.Spec.MaxExpirationSeconds
 	switch skew := time.Since(begin).Abs(); {
 	case !begin.Equal(leaf.NotBefore):
-		return first("notBefore", begin, "must be set to the NotBefore time encoded in the leaf certificate")
+		notBefore.Invalid(begin, "must be set to the NotBefore time encoded in the leaf certificate")
 	case skew >= certificateClockSkew:
-		return first("notBefore", begin, "must be set to within 5 minutes of kube-apiserver's current time")
+		notBefore.Invalid(begin, "must be set to within 5 minutes of kube-apiserver's current time")
 	case !end.Equal(leaf.NotAfter):
-		return first("notAfter", end, "must be set to the NotAfter time encoded in the leaf certificate")
+		notAfter.Invalid(end, "must be set to the NotAfter time encoded in the leaf certificate")
 	case d < minCertificateLifetime:
-		return first("certificateChain", d, "leaf certificate lifetime must be >= 1 hour")
+		chain.Invalid(d, "leaf certificate lifetime must be >= 1 hour")
 	case d > time.Duration(most)*time.Second:
-		return first("certificateChain", d, fmt.Sprintf("leaf certificate lifetime must be <= spec.maxExpirationSeconds (%v)", most))
+		chain.Invalidf(d, "leaf certificate lifetime must be <= spec.maxExpirationSeconds (%v)", most)
 	case refresh.Before(begin.Add(certificateRefreshMargin)):
-		return first("beginRefreshAt", refresh, "must be at least 10 minutes after status.notBefore")
+		beginRefresh.Invalid(refresh, "must be at least 10 minutes after status.notBefore")
 	case refresh.After(end.Add(-certificateRefreshMargin)):
-		return first("beginRefreshAt", refresh, "must be at least 10 minutes before status.notAfter")
+		beginRefresh.Invalid(refresh, "must be at least 10 minutes before status.notAfter")
 	}
-	return nil
 }

@@ -1,12 +1,11 @@
 // Package check has the vocabulary of validation. A [Field] is a field of the object that is checked, and has a method for
-// each kind of error. The functions are rules: each checks the value of a field, and reports what is wrong.
+// each kind of error. The functions are rules: each takes a field and its value, and adds an error if the value is invalid.
+// Package fieldrules has the older form of some rules, with a path and the name of a child, for callers without a Field.
 //
 //	check.NonNegative(spec.Child("completions"), s.Completions)
 //	if indexed && s.Completions == nil {
 //		spec.Child("completions").Required("when completion mode is Indexed")
 //	}
-//
-//upstream:none The rules of the kinds name what they mirror.
 package check
 
 import (
@@ -20,12 +19,15 @@ import (
 // Field is a field of an object, an item of a list, or an entry of a map.
 type Field struct {
 	Path   fieldrules.Path    // for upstream's functions and for package fieldrules; see Report
-	report func(*field.Error) // and not a list of errors, with which the path would escape to the heap
+	report func(*field.Error) // a function, because with a pointer to a list of errors the path would escape to the heap
 }
 
 // Object returns the field that is the whole object. Its errors, and the errors of the fields in it, are added to errs.
-func Object(errs *field.ErrorList) Field {
-	return Field{report: func(err *field.Error) { *errs = append(*errs, err) }}
+func Object(errs *field.ErrorList) Field { return Field{}.Into(errs) }
+
+// Into returns f with another list for its errors, and for the errors of the fields in it.
+func (f Field) Into(errs *field.ErrorList) Field {
+	return Field{f.Path, func(err *field.Error) { *errs = append(*errs, err) }}
 }
 
 // Child returns the field with this name in f.
@@ -62,11 +64,17 @@ func (f Field) NotSupported(value any, supported ...string) {
 // Required reports that f is missing.
 func (f Field) Required(detail string) { f.report(field.Required(f.Path.Field(), detail)) }
 
+// Forbidden reports that f must not be set, or not to its value.
+func (f Field) Forbidden(detail string) { f.report(field.Forbidden(f.Path.Field(), detail)) }
+
+// NotFound reports that f refers to something that does not exist.
+func (f Field) NotFound(value any) { f.report(field.NotFound(f.Path.Field(), value)) }
+
 // Duplicate reports that an earlier item has the value of f.
 func (f Field) Duplicate(value any) { f.report(field.Duplicate(f.Path.Field(), value)) }
 
-// TooLong reports that the string f is longer than most bytes.
-func (f Field) TooLong(most int) { f.report(field.TooLong(f.Path.Field(), "", most)) }
+// TooLong reports that the string f is longer than limit bytes.
+func (f Field) TooLong(limit int) { f.report(field.TooLong(f.Path.Field(), "", limit)) }
 
-// TooMany reports that the list f has n items, and more than most.
-func (f Field) TooMany(n, most int) { f.report(field.TooMany(f.Path.Field(), n, most)) }
+// TooMany reports that the list f has n items, and the limit is lower.
+func (f Field) TooMany(n, limit int) { f.report(field.TooMany(f.Path.Field(), n, limit)) }

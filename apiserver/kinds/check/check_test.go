@@ -2,8 +2,12 @@ package check
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -30,6 +34,29 @@ func TestErrors(t *testing.T) {
 	object.Invalid("all", "wrong")
 	spec.Child("required").Required("sometimes")
 	spec.Child("manual").NotSupported(true, "false")
+	spec.Child("forbidden").Forbidden("here")
+	spec.Child("reference").NotFound("x")
+	Forbid(spec.Child("set"), true, "there")
+	Forbid(spec.Child("unset"), false, "there")
+	var invalid field.ErrorList
+	Optional(spec.Child("optionalPort").Into(&invalid), new(int32(0)), Port)
+	spec.Report(invalid...)
+	if !Fails(func(f Field) { Port(f, 0) }) || Fails(func(f Field) { Port(f, 1) }) {
+		t.Error("Fails")
+	}
+	Required(spec.Child("name"), policy(""))
+	Positive(spec.Child("size"), int32(0))
+	Port(spec.Child("port"), 65536)
+	PortOrName(spec.Child("portOrName"), intstr.FromInt32(0))
+	DNSLabel(spec.Child("label"), "")
+	Valid(spec.Child("path"), "a/b", content.IsPathSegmentName)
+	Messages(spec.Child("messages"), 1, []string{"a", "b"})
+	union := Union{{"none", false}, {"one", true}, {"two", true}}
+	union.ForbidOthers(spec, "besides "+union.First())
+	Annotations(spec.Child("annotations"), map[string]string{"a": strings.Repeat("x", 1<<18)})
+	TemplateMetadata(spec.Child("metadata"), metav1.ObjectMeta{Name: "x"})
+	DriverName(spec.Child("driver"), "")
+	SignerName(spec.Child("signer"), "")
 	var got []string
 	for _, err := range errs {
 		got = append(got, err.Error())
@@ -48,6 +75,23 @@ func TestErrors(t *testing.T) {
 		`<nil>: Invalid value: "all": wrong`,
 		"spec.required: Required value: sometimes",
 		`spec.manual: Unsupported value: true: supported values: "false"`,
+		"spec.forbidden: Forbidden: here",
+		`spec.reference: Not found: "x"`,
+		"spec.set: Forbidden: there",
+		"spec.optionalPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+		"spec.name: Required value",
+		"spec.size: Invalid value: 0: must be greater than zero",
+		"spec.port: Invalid value: 65536: must be between 1 and 65535, inclusive",
+		"spec.portOrName: Invalid value: 0: must be between 1 and 65535, inclusive",
+		"spec.label: Required value",
+		`spec.path: Invalid value: "a/b": may not contain '/'`,
+		"spec.messages: Invalid value: 1: a",
+		"spec.messages: Invalid value: 1: b",
+		"spec.two: Forbidden: besides one",
+		"spec.annotations: Too long: may not be more than 262144 bytes",
+		"spec.metadata.name: Forbidden: cannot be set",
+		"spec.driver: Required value",
+		"spec.signer: Required value",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -65,6 +109,23 @@ func TestValid(t *testing.T) {
 		OneOf(spec.Child("policy"), policy("B"), "B", "A")
 		OptionalOneOf(spec.Child("optional"), (*policy)(nil), "B", "A")
 		Immutable(spec.Child("fixed"), &names[0], &names[0])
+		Required(spec.Child("name"), names[0])
+		Optional(spec.Child("optionalLabel"), &names[0], DNSLabel)
+		Optional(spec.Child("absentLabel"), nil, DNSLabel)
+		IfSet(spec.Child("label"), "", DNSLabel)
+		Positive(spec.Child("size"), int64(1))
+		Port(spec.Child("port"), 80)
+		PortOrName(spec.Child("portOrName"), intstr.FromInt32(80))
+		DNSLabel(spec.Child("label"), names[0])
+		DNSName(spec.Child("dnsName"), names[0])
+		QualifiedName(spec.Child("qualified"), policy("a.b/c"))
+		LabelName(spec.Child("key"), "a.b/c")
+		Labels(spec.Child("labels"), nil)
+		LabelSelector(spec.Child("selector"), nil)
+		Valid(spec.Child("path"), names[0], content.IsPathSegmentName)
+		Messages(spec.Child("messages"), names[0], nil)
+		Union{{"none", false}, {"one", true}}.ForbidOthers(spec, "")
+		Annotations(spec.Child("annotations"), nil)
 		for i := range names {
 			checkName(spec.Child("items").Index(i).Key("x"), names[i])
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -47,19 +48,14 @@ func dropLeaderElection(_ context.Context, l, old *coordinationv1.Lease) {
 }
 
 //upstream:pkg/apis/coordination/validation.ValidateLeaseSpec
-func validateLease(l *coordinationv1.Lease) field.ErrorList {
-	var errs field.ErrorList
-	s := &l.Spec
+func validateLease(l *coordinationv1.Lease) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &l.Spec
 	if d := s.LeaseDurationSeconds; d != nil && *d <= 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseDurationSeconds"), *d, "must be greater than 0"))
+		spec.Child("leaseDurationSeconds").Invalid(*d, "must be greater than 0")
 	}
-	if t := s.LeaseTransitions; t != nil && *t < 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseTransitions"), *t,
-			"must be greater than or equal to 0"))
-	}
-	if s.PreferredHolder != nil && *s.PreferredHolder != "" && (s.Strategy == nil || *s.Strategy == "") {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("preferredHolder"),
-			"may only be specified if `strategy` is defined"))
-	}
+	check.NonNegative(spec.Child("leaseTransitions"), s.LeaseTransitions)
+	check.Forbid(spec.Child("preferredHolder"),
+		s.PreferredHolder != nil && *s.PreferredHolder != "" && (s.Strategy == nil || *s.Strategy == ""),
+		"may only be specified if `strategy` is defined")
 	return errs
 }

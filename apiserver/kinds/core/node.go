@@ -10,13 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -76,36 +76,32 @@ func defaultNode(n *corev1.Node) {
 // validateNode checks the annotations, the status, the taints and the CIDRs of a node.
 //
 //upstream:pkg/apis/core/validation.ValidateNode
-func validateNode(n *corev1.Node) field.ErrorList {
-	errs := append(nodeAnnotations(n.Annotations), nodeResources(n)...)
-	if len(n.Spec.Taints) > 0 {
-		errs = append(errs, nodeTaints(n.Spec.Taints, &taintsPath)...)
+func validateNode(n *corev1.Node) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	metadata, cidrs := object.Child("metadata"), object.Child("spec").Child("podCIDRs")
+	nodeAnnotations(metadata.Child("annotations"), n.Annotations)
+	nodeResources(object.Child("status"), n)
+	nodeTaints(metadata.Child("taints"), n.Spec.Taints) // kube-apiserver reports taints below metadata
+	if swap := n.Status.NodeInfo.Swap; swap != nil {
+		check.Optional(metadata.Child("nodeSwapStatus").Child("capacity"), swap.Capacity, check.Positive)
 	}
-	if swap := n.Status.NodeInfo.Swap; swap != nil && swap.Capacity != nil {
-		at := fieldrules.Metadata.Child("nodeSwapStatus") // as kube-apiserver reports it
-		errs = append(errs, fieldrules.Positive(*swap.Capacity, &at, "capacity")...)
-	}
-	errs = append(errs, declaredFeatures(n.Status.DeclaredFeatures)...)
+	declaredFeatures(object.Child("status").Child("declaredFeatures"), n.Status.DeclaredFeatures)
 	for i, cidr := range n.Spec.PodCIDRs {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("podCIDRs").Index(i),
-			cidr, true, nil)...)
+		at := cidrs.Index(i)
+		at.Report(validation.IsValidCIDRForLegacyField(at.Path.Field(), cidr, true, nil)...)
 	}
 	if s := n.Spec.PodCIDRs; len(s) > 1 {
 		dual, err := netutils.IsDualStackCIDRStrings(s)
 		if err != nil {
-			errs = append(errs, field.InternalError(fieldrules.Spec.ChildField("podCIDRs"),
+			cidrs.Report(field.InternalError(cidrs.Path.Field(),
 				fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", err)))
 		}
 		if !dual || len(s) > 2 {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("podCIDRs"), s,
-				"may specify no more than one CIDR for each IP family"))
+			cidrs.Invalid(s, "may specify no more than one CIDR for each IP family")
 		}
 	}
 	return errs
 }
-
-// taintsPath is the path at which kube-apiserver reports taints.
-var taintsPath = fieldrules.Metadata.Child("taints")
 
 // taintsAnnotation had the taints before there was a field.
 const taintsAnnotation = "scheduler.alpha.kubernetes.io/taints"
@@ -114,45 +110,42 @@ const taintsAnnotation = "scheduler.alpha.kubernetes.io/taints"
 //
 //upstream:pkg/apis/core/validation.ValidateNodeSpecificAnnotations
 //upstream:pkg/apis/core/validation.ValidateTaintsInNodeAnnotations
-func nodeAnnotations(annotations map[string]string) field.ErrorList {
-	errs := avoidPods(annotations)
+func nodeAnnotations(at check.Field, annotations map[string]string) {
+	avoidPods(at, annotations)
 	text := annotations[taintsAnnotation]
 	if text == "" {
-		return errs
+		return
 	}
-	at := fieldrules.Metadata.Child("annotations")
 	var taints []corev1.Taint
 	if err := json.Unmarshal([]byte(text), &taints); err != nil {
-		return append(errs, field.Invalid(at.Field(), taintsAnnotation, fieldrules.InternalError(err)))
+		at.Invalid(taintsAnnotation, fieldrules.InternalError(err))
+		return
 	}
-	list := at.Child(taintsAnnotation)
-	return append(errs, nodeTaints(taints, &list)...)
+	nodeTaints(at.Child(taintsAnnotation), taints)
 }
 
 // nodeTaints checks taints, and that they are unique.
 //
 //upstream:pkg/apis/core/validation.validateNodeTaints
-func nodeTaints(taints []corev1.Taint, list *fieldrules.Path) field.ErrorList {
+func nodeTaints(list check.Field, taints []corev1.Taint) {
 	type taint struct {
 		key    string
 		effect corev1.TaintEffect
 	}
-	var errs field.ErrorList
 	var seen fieldrules.Seen[taint]
 	for i := range taints {
-		t, at := &taints[i], list.Index(i)
-		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.ChildField("key"))...)
+		at, t := list.Index(i), &taints[i]
+		check.LabelName(at.Child("key"), t.Key)
 		if messages := validation.IsValidLabelValue(t.Value); len(messages) > 0 {
-			errs = append(errs, field.Invalid(at.ChildField("value"), t.Value, strings.Join(messages, ";")))
+			at.Child("value").Invalid(t.Value, strings.Join(messages, ";"))
 		}
-		errs = append(errs, taintEffect(t.Effect, &at)...)
+		podspec.TaintEffect(at.Child("effect"), t.Effect)
 		if !seen.Add(taint{t.Key, t.Effect}) {
-			d := field.Duplicate(at.Field(), fieldrules.Internal(*t))
+			d := field.Duplicate(at.Path.Field(), fieldrules.Internal(*t))
 			d.Detail = "taints must be unique by key and effect pair"
-			errs = append(errs, d)
+			at.Report(d)
 		}
 	}
-	return errs
 }
 
 // featureName matches the name of a feature of a node.
@@ -164,125 +157,102 @@ var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*
 //
 //upstream:pkg/apis/core/validation.validateNodeDeclaredFeatures
 //upstream:pkg/apis/core/validation.validateNodeDeclaredFeatureName
-func declaredFeatures(names []string) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Status.Child("declaredFeatures")
+func declaredFeatures(list check.Field, names []string) {
 	for i, name := range names {
 		at := list.Index(i)
 		switch {
 		case len(name) > validation.DNS1123SubdomainMaxLength:
-			errs = append(errs, field.Invalid(at.Field(), name, fmt.Sprintf("invalid feature name %q: must be no more than %d characters",
-				name, validation.DNS1123SubdomainMaxLength)))
+			at.Invalidf(name,
+				"invalid feature name %q: must be no more than %d characters", name, validation.DNS1123SubdomainMaxLength)
 		case !featureName.MatchString(name):
-			errs = append(errs, field.Invalid(at.Field(), name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase "+
+			at.Invalidf(name, "invalid feature name %q: must start with an UpperCamelCase "+
 				"segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only "+
-				"alphanumeric characters and slashes", name)))
+				"alphanumeric characters and slashes", name)
 		}
 		if i > 0 && name == names[i-1] {
-			errs = append(errs, field.Duplicate(at.Field(), name))
+			at.Duplicate(name)
 		} else if i > 0 && name < names[i-1] {
-			errs = append(errs, field.Invalid(at.Field(), name, "list must be sorted alphabetically"))
+			at.Invalid(name, "list must be sorted alphabetically")
 		}
 	}
-	return errs
 }
 
 // nodeAddresses checks that the addresses in the status are unique.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeUpdate
-func nodeAddresses(n *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Status.Child("addresses")
+func nodeAddresses(list check.Field, n *corev1.Node) {
 	var seen fieldrules.Seen[corev1.NodeAddress]
 	for i, a := range n.Status.Addresses {
-		if at := list.Index(i); !seen.Add(a) {
-			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(a)))
+		if !seen.Add(a) {
+			list.Index(i).Duplicate(fieldrules.Internal(a))
 		}
 	}
-	return errs
-}
-
-// taintEffect checks the effect of a taint.
-//
-//upstream:pkg/apis/core/validation.validateTaintEffect
-func taintEffect(e corev1.TaintEffect, at *fieldrules.Path) field.ErrorList {
-	known := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
-	if e != "" && !slices.Contains(known, e) {
-		return field.ErrorList{field.NotSupported(at.ChildField("effect"), e, known)}
-	}
-	return podspec.TaintEffect(e, at)
 }
 
 // avoidPods checks the annotation that names the controllers of the pods to avoid.
 //
 //upstream:pkg/apis/core/validation.ValidateAvoidPodsInNodeAnnotations
 //upstream:pkg/apis/core/validation.validatePreferAvoidPodsEntry
-func avoidPods(annotations map[string]string) field.ErrorList {
+func avoidPods(at check.Field, annotations map[string]string) {
 	text, ok := annotations[corev1.PreferAvoidPodsAnnotationKey]
 	if !ok || text == "" {
-		return nil
+		return
 	}
-	at := fieldrules.Metadata.ChildField("annotations")
 	var avoid corev1.AvoidPods
 	if err := json.Unmarshal([]byte(text), &avoid); err != nil {
-		return field.ErrorList{field.Invalid(at.Child("AvoidPods"), corev1.PreferAvoidPodsAnnotationKey, err.Error())}
+		at.Child("AvoidPods").Invalid(corev1.PreferAvoidPodsAnnotationKey, err.Error())
+		return
 	}
-	var errs field.ErrorList
 	for i, entry := range avoid.PreferAvoidPods {
 		signature := at.Child(corev1.PreferAvoidPodsAnnotationKey).Index(i).Child("PodSignature")
 		switch c := entry.PodSignature.PodController; {
 		case c == nil:
-			errs = append(errs, field.Required(signature, ""))
+			signature.Required("")
 		case c.Controller == nil || !*c.Controller:
-			errs = append(errs, field.Invalid(signature.Child("PodController", "Controller"), false, "must point to a controller"))
+			signature.Child("PodController").Child("Controller").Invalid(false, "must point to a controller")
 		}
 	}
-	return errs
 }
 
 // nodeResources checks the amounts in the status of a node.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeResources
-func nodeResources(n *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
+func nodeResources(status check.Field, n *corev1.Node) {
 	for _, amounts := range [...]struct {
 		name string
 		list corev1.ResourceList
 	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
-		of := fieldrules.Status.Child(amounts.name)
 		for _, name := range fieldrules.SortedKeys(amounts.list) {
-			at := of.Child(string(name))
-			errs = append(errs, fieldrules.ResourceQuantity(name, amounts.list[name], &at)...)
+			// Child, as in kube-apiserver: status.capacity.cpu
+			check.ResourceQuantity(status.Child(amounts.name).Child(string(name)), name, amounts.list[name])
 		}
 	}
-	return errs
 }
 
 // validateNodeUpdate checks an update of a node or of its status. Some fields may change only once, or not at all.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeUpdate
-func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
-	errs := append(nodeAnnotations(n.Annotations), nodeResources(n)...)
-	errs = append(errs, declaredFeatures(n.Status.DeclaredFeatures)...)
-	errs = append(errs, nodeAddresses(n)...)
-	if len(n.Spec.Taints) > 0 {
-		errs = append(errs, nodeTaints(n.Spec.Taints, &taintsPath)...)
-	}
-	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("podCIDRs"),
-			"node updates may not change podCIDR except from \"\" to valid"))
-	}
+func validateNodeUpdate(n, old *corev1.Node) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	metadata, spec, status := object.Child("metadata"), object.Child("spec"), object.Child("status")
+	nodeAnnotations(metadata.Child("annotations"), n.Annotations)
+	nodeResources(status, n)
+	declaredFeatures(status.Child("declaredFeatures"), n.Status.DeclaredFeatures)
+	nodeAddresses(status.Child("addresses"), n)
+	nodeTaints(metadata.Child("taints"), n.Spec.Taints)
+	check.Forbid(spec.Child("podCIDRs"), len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs),
+		"node updates may not change podCIDR except from \"\" to valid")
 	if was := old.Spec.ProviderID; was != "" && n.Spec.ProviderID != was {
 		why := "field cannot be modified once set"
 		if n.Spec.ProviderID == "" {
 			why = "field cannot be cleared once set"
 		}
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("providerID"), nil, why).WithOrigin("update"))
+		at := spec.Child("providerID")
+		at.Report(field.Invalid(at.Path.Field(), nil, why).WithOrigin("update"))
 	}
-	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("externalID"), "may not be updated"))
-	}
-	return append(errs, nodeConfig(n)...)
+	check.Forbid(spec.Child("externalID"), n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID, "may not be updated")
+	nodeConfig(object, n)
+	return errs
 }
 
 // nodeColumns are the columns of nodes in a table.

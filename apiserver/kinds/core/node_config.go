@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -38,73 +38,54 @@ func dropNodeConfig(_ context.Context, n, old *corev1.Node) {
 // nodeConfig checks the source and the status of the dynamic configuration.
 //
 //upstream:pkg/apis/core/validation.validateNodeConfigStatus
-func nodeConfig(n *corev1.Node) field.ErrorList {
-	source := fieldrules.Spec.Child("configSource")
+func nodeConfig(object check.Field, n *corev1.Node) {
 	//lint:ignore SA1019 the API still has the field, and validates it
-	errs := nodeConfigSource(n.Spec.ConfigSource, &source, wantedConfigMap)
-	s := n.Status.Config
-	if s == nil {
-		return errs
+	nodeConfigSource(object.Child("spec").Child("configSource"), n.Spec.ConfigSource, wantedConfigMap)
+	if s, config := n.Status.Config, object.Child("status").Child("config"); s != nil {
+		nodeConfigSource(config.Child("assigned"), s.Assigned, usedConfigMap)
+		nodeConfigSource(config.Child("active"), s.Active, usedConfigMap)
+		nodeConfigSource(config.Child("lastKnownGood"), s.LastKnownGood, usedConfigMap)
 	}
-	config := fieldrules.Status.Child("config")
-	for _, part := range [...]struct {
-		name   string
-		source *corev1.NodeConfigSource
-	}{{"assigned", s.Assigned}, {"active", s.Active}, {"lastKnownGood", s.LastKnownGood}} {
-		at := config.Child(part.name)
-		errs = append(errs, nodeConfigSource(part.source, &at, usedConfigMap)...)
-	}
-	return errs
 }
 
-// nodeConfigSource checks that a source, if there is one, is a ConfigMap that passes check.
+// nodeConfigSource checks that a source, if there is one, is a ConfigMap that passes rule.
 //
 //upstream:pkg/apis/core/validation.validateNodeConfigSourceSpec
 //upstream:pkg/apis/core/validation.validateNodeConfigSourceStatus
 //upstream:pkg/apis/core/validation.validateConfigMapNodeConfigSource
-func nodeConfigSource(s *corev1.NodeConfigSource, w *fieldrules.Path,
-	check func(c *corev1.ConfigMapNodeConfigSource, w *fieldrules.Path) field.ErrorList) field.ErrorList {
-	switch {
+func nodeConfigSource(at check.Field, s *corev1.NodeConfigSource, rule func(check.Field, *corev1.ConfigMapNodeConfigSource)) {
+	switch configMap := at.Child("configMap"); {
 	case s == nil:
-		return nil
 	case s.ConfigMap == nil:
-		return field.ErrorList{field.Invalid(w.Field(), fieldrules.Internal(*s), "exactly one reference subfield must be non-nil")}
+		at.Invalid(fieldrules.Internal(*s), "exactly one reference subfield must be non-nil")
+	default:
+		rule(configMap, s.ConfigMap)
+		requiredName(configMap.Child("namespace"), s.ConfigMap.Namespace, validation.IsDNS1123Label)
+		requiredName(configMap.Child("name"), s.ConfigMap.Name, validation.IsDNS1123Subdomain)
+		requiredName(configMap.Child("kubeletConfigKey"), s.ConfigMap.KubeletConfigKey, validation.IsConfigMapKey)
 	}
-	at := w.Child("configMap")
-	errs := check(s.ConfigMap, &at)
-	for _, part := range [...]struct {
-		name, value string
-		rule        func(string) []string
-	}{
-		{"namespace", s.ConfigMap.Namespace, validation.IsDNS1123Label},
-		{"name", s.ConfigMap.Name, validation.IsDNS1123Subdomain},
-		{"kubeletConfigKey", s.ConfigMap.KubeletConfigKey, validation.IsConfigMapKey},
-	} {
-		errs = append(errs, fieldrules.Required(part.value, &at, part.name)...)
-		if part.value != "" {
-			errs = append(errs, fieldrules.Invalid(part.rule(part.value), part.value, &at, part.name)...)
-		}
+}
+
+func requiredName(at check.Field, name string, validate func(string) []string) {
+	if name == "" {
+		at.Required("")
+	} else {
+		check.Valid(at, name, validate)
 	}
-	return errs
 }
 
 // wantedConfigMap checks that a reference in a spec names no object in particular.
 //
 //upstream:pkg/apis/core/validation.validateConfigMapNodeConfigSourceSpec
-func wantedConfigMap(c *corev1.ConfigMapNodeConfigSource, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if c.UID != "" {
-		errs = append(errs, field.Forbidden(w.ChildField("uid"), "uid must not be set in spec"))
-	}
-	if c.ResourceVersion != "" {
-		errs = append(errs, field.Forbidden(w.ChildField("resourceVersion"), "resourceVersion must not be set in spec"))
-	}
-	return errs
+func wantedConfigMap(at check.Field, c *corev1.ConfigMapNodeConfigSource) {
+	check.Forbid(at.Child("uid"), c.UID != "", "uid must not be set in spec")
+	check.Forbid(at.Child("resourceVersion"), c.ResourceVersion != "", "resourceVersion must not be set in spec")
 }
 
 // usedConfigMap checks that a reference in a status names an object in one version.
 //
 //upstream:pkg/apis/core/validation.validateConfigMapNodeConfigSourceStatus
-func usedConfigMap(c *corev1.ConfigMapNodeConfigSource, w *fieldrules.Path) field.ErrorList {
-	return append(fieldrules.Required(string(c.UID), w, "uid"), fieldrules.Required(c.ResourceVersion, w, "resourceVersion")...)
+func usedConfigMap(at check.Field, c *corev1.ConfigMapNodeConfigSource) {
+	check.Required(at.Child("uid"), c.UID)
+	check.Required(at.Child("resourceVersion"), c.ResourceVersion)
 }

@@ -14,6 +14,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -118,38 +119,32 @@ func DefaultVolumeSource(s *corev1.PersistentVolumeSpec) {
 //upstream:pkg/apis/core/validation.ValidatePersistentVolume
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
 //upstream:pkg/apis/core/validation.validateVolumeNodeAffinity
-func validatePersistentVolume(v, old *corev1.PersistentVolume) field.ErrorList {
-	s := &v.Spec
-	errs := append(podspec.Access(s.AccessModes, &fieldrules.Spec, ""), volumeCapacity(s.Capacity)...)
-	errs = append(errs, fieldrules.OneOf(s.PersistentVolumeReclaimPolicy, &fieldrules.Spec,
-		"persistentVolumeReclaimPolicy",
-		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
-	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, &fieldrules.Spec, "volumeMode",
-		corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
-	if s.StorageClassName != "" {
-		errs = append(errs, fieldrules.DNSName(s.StorageClassName, &fieldrules.Spec, "storageClassName")...)
-	}
-	if a := s.NodeAffinity; a != nil {
-		at := fieldrules.Spec.Child("nodeAffinity")
+func validatePersistentVolume(v, old *corev1.PersistentVolume) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	spec, s := object.Child("spec"), &v.Spec
+	podspec.Access(spec.Child("accessModes"), s.AccessModes, "")
+	volumeCapacity(spec.Child("capacity"), s.Capacity)
+	reclaim := spec.Child("persistentVolumeReclaimPolicy")
+	check.OneOf(reclaim, s.PersistentVolumeReclaimPolicy,
+		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
+	check.OptionalOneOf(spec.Child("volumeMode"), s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+	check.IfSet(spec.Child("storageClassName"), s.StorageClassName, check.DNSName)
+	if a, required := s.NodeAffinity, spec.Child("nodeAffinity").Child("required"); a != nil {
 		if a.Required == nil {
-			errs = append(errs, field.Required(at.ChildField("required"), "must specify required node constraints"))
+			required.Required("must specify required node constraints")
 		} else {
-			must := at.Child("required")
-			any := old != nil && old.Spec.NodeAffinity != nil && podspec.InvalidNodeLabels(old.Spec.NodeAffinity.Required)
-			errs = append(errs, podspec.NodeSelector(a.Required, any, &must)...)
+			podspec.NodeSelector(required, a.Required,
+				old != nil && old.Spec.NodeAffinity != nil && podspec.InvalidNodeLabels(old.Spec.NodeAffinity.Required))
 		}
 	}
-	errs = append(errs, persistentSource(&s.PersistentVolumeSource, s.NodeAffinity != nil, v.Name, &fieldrules.Spec)...)
-	if h := s.HostPath; h != nil && path.Clean(h.Path) == "/" &&
-		s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentVolumeReclaimPolicy"),
-			"may not be 'recycle' for a hostPath mount of '/'"))
-	}
-	if _, ok := v.Annotations[mountOptions]; ok && !mountable(&s.PersistentVolumeSource) {
-		errs = append(errs, field.Forbidden(fieldrules.Metadata.ChildField("annotations").Child(mountOptions),
-			"may not specify mount options for this volume type"))
-	}
-	return append(errs, attributesClass(s)...)
+	persistentSource(spec, &s.PersistentVolumeSource, s.NodeAffinity != nil, v.Name)
+	check.Forbid(reclaim, s.HostPath != nil && path.Clean(s.HostPath.Path) == "/" &&
+		s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle, "may not be 'recycle' for a hostPath mount of '/'")
+	_, mounted := v.Annotations[mountOptions]
+	check.Forbid(object.Child("metadata").Child("annotations").Child(mountOptions), mounted && !mountable(&s.PersistentVolumeSource),
+		"may not specify mount options for this volume type")
+	attributesClass(spec, s)
+	return errs
 }
 
 // mountOptions had the mount options of a volume before there was a field.
@@ -167,55 +162,47 @@ func mountable(s *corev1.PersistentVolumeSource) bool {
 // volumeCapacity checks that the capacity has storage and no other resource.
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
-func volumeCapacity(list corev1.ResourceList) field.ErrorList {
-	var errs field.ErrorList
-	at := fieldrules.Spec.Child("capacity")
+func volumeCapacity(at check.Field, list corev1.ResourceList) {
 	if len(list) == 0 {
-		errs = append(errs, field.Required(at.Field(), ""))
+		at.Required("")
 	}
 	if _, ok := list[corev1.ResourceStorage]; !ok || len(list) > 1 {
-		errs = append(errs, field.NotSupported(at.Field(), list, []corev1.ResourceName{corev1.ResourceStorage}))
+		at.NotSupported(list, string(corev1.ResourceStorage))
 	}
 	for _, name := range fieldrules.SortedKeys(list) {
 		item, q := at.Key(string(name)), list[name]
-		errs = append(errs, storedQuantity(q, &item)...)
+		storedQuantity(item, q)
 		if q.Sign() <= 0 {
-			errs = append(errs, field.Invalid(item.Field(), q.String(), "must be greater than zero"))
+			item.Invalid(q.String(), "must be greater than zero")
 		}
 	}
-	return errs
 }
 
 // storedQuantity checks that an amount of storage is not negative.
 //
 //upstream:pkg/apis/core/validation.validateBasicResource
-func storedQuantity(q resource.Quantity, fldPath *fieldrules.Path) field.ErrorList {
-	if q.Value() >= 0 {
-		return nil
+func storedQuantity(at check.Field, q resource.Quantity) {
+	if q.Value() < 0 {
+		at.Invalid(q.Value(), "must be a valid resource quantity")
 	}
-	return field.ErrorList{field.Invalid(fldPath.Field(), q.Value(), "must be a valid resource quantity")}
 }
 
 // attributesClass checks the name of the VolumeAttributesClass, which only CSI volumes can have.
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
-func attributesClass(s *corev1.PersistentVolumeSpec) field.ErrorList {
+func attributesClass(spec check.Field, s *corev1.PersistentVolumeSpec) {
 	class := s.VolumeAttributesClassName
 	if class == nil {
-		return nil
+		return
 	}
-	var errs field.ErrorList
 	if *class == "" {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("volumeAttributesClassName"),
-			"an empty string is disallowed"))
+		spec.Child("volumeAttributesClassName").Required("an empty string is disallowed")
 	} else {
-		errs = append(errs, fieldrules.DNSName(*class, &fieldrules.Spec, "volumeAttributesClassName")...)
+		check.DNSName(spec.Child("volumeAttributesClassName"), *class)
 	}
 	if s.CSI == nil {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("csi"),
-			"has to be specified when using volumeAttributesClassName"))
+		spec.Child("csi").Required("has to be specified when using volumeAttributesClassName")
 	}
-	return errs
 }
 
 // setPhaseTransitionTime sets the time of the last change of the phase, unless the client sets it.
@@ -234,32 +221,22 @@ func setPhaseTransitionTime(_ context.Context, v, old *corev1.PersistentVolume) 
 // ValidateInlineVolume checks the inline spec of a volume in a VolumeAttachment.
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeSpec
-func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) field.ErrorList {
+func ValidateInlineVolume(at check.Field, s *corev1.PersistentVolumeSpec) {
 	const inline = "in the context of inline volumes"
-	var errs field.ErrorList
-	if s.ClaimRef != nil {
-		errs = append(errs, field.Forbidden(w.ChildField("claimRef"), "may not be specified "+inline))
-	}
-	if len(s.Capacity) > 0 {
-		errs = append(errs, field.Forbidden(w.ChildField("capacity"), "may not be specified "+inline))
-	}
+	check.Forbid(at.Child("claimRef"), s.ClaimRef != nil, "may not be specified "+inline)
+	check.Forbid(at.Child("capacity"), len(s.Capacity) > 0, "may not be specified "+inline)
 	if s.CSI == nil {
-		errs = append(errs, field.Required(w.ChildField("csi"), "has to be specified "+inline))
+		at.Child("csi").Required("has to be specified " + inline)
 	}
-	if p := s.PersistentVolumeReclaimPolicy; p != "" && p != corev1.PersistentVolumeReclaimRetain {
-		errs = append(errs, field.Forbidden(w.ChildField("persistentVolumeReclaimPolicy"), "may only be Retain "+inline))
-	}
-	if s.NodeAffinity != nil {
-		errs = append(errs, field.Forbidden(w.ChildField("nodeAffinity"), "may not be specified "+inline))
-	}
-	if s.StorageClassName != "" {
-		errs = append(errs, field.Forbidden(w.ChildField("storageClassName"), "may not be specified "+inline))
-	}
-	if m := s.VolumeMode; m != nil && *m != corev1.PersistentVolumeFilesystem {
-		errs = append(errs, field.Forbidden(w.ChildField("volumeMode"), "may not specify volumeMode other than Filesystem "+inline))
-	}
-	errs = append(errs, podspec.Access(s.AccessModes, w, "")...)
-	return append(errs, persistentSource(&s.PersistentVolumeSource, false, "", w)...)
+	reclaim, mode := s.PersistentVolumeReclaimPolicy, s.VolumeMode
+	check.Forbid(at.Child("persistentVolumeReclaimPolicy"), reclaim != "" && reclaim != corev1.PersistentVolumeReclaimRetain,
+		"may only be Retain "+inline)
+	check.Forbid(at.Child("nodeAffinity"), s.NodeAffinity != nil, "may not be specified "+inline)
+	check.Forbid(at.Child("storageClassName"), s.StorageClassName != "", "may not be specified "+inline)
+	check.Forbid(at.Child("volumeMode"), mode != nil && *mode != corev1.PersistentVolumeFilesystem,
+		"may not specify volumeMode other than Filesystem "+inline)
+	podspec.Access(at.Child("accessModes"), s.AccessModes, "")
+	persistentSource(at, &s.PersistentVolumeSource, false, "")
 }
 
 // persistentSource checks the source of a volume with that name. A volume has exactly one source. pinned says that the volume has
@@ -276,114 +253,101 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 //upstream:pkg/apis/core/validation.validateScaleIOPersistentVolumeSource
 //upstream:pkg/apis/core/validation.validateLocalVolumeSource
 //upstream:pkg/apis/core/validation.validateStorageOSPersistentVolumeSource
-func persistentSource(v *corev1.PersistentVolumeSource, pinned bool, name string, fldPath *fieldrules.Path) field.ErrorList {
-	s := podspec.Sources{W: fldPath}
-	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
-	s.Shared(v, "gcePersistentDisk", "awsElasticBlockStore")
-	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := podspec.Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
+func persistentSource(volume check.Field, v *corev1.PersistentVolumeSource, pinned bool, name string) {
+	sources := check.Union{{"hostPath", v.HostPath != nil}, {"gcePersistentDisk", v.GCEPersistentDisk != nil},
+		{"awsElasticBlockStore", v.AWSElasticBlockStore != nil}, {"glusterfs", v.Glusterfs != nil}, {"flocker", v.Flocker != nil},
+		{"nfs", v.NFS != nil}, {"rbd", v.RBD != nil}, {"quobyte", v.Quobyte != nil}, {"cephFS", v.CephFS != nil},
+		{"iscsi", v.ISCSI != nil}, {"cinder", v.Cinder != nil}, {"fc", v.FC != nil}, {"flexVolume", v.FlexVolume != nil},
+		{"azureFile", v.AzureFile != nil}, {"vsphereVolume", v.VsphereVolume != nil},
+		{"photonPersistentDisk", v.PhotonPersistentDisk != nil}, {"portworxVolume", v.PortworxVolume != nil},
+		{"azureDisk", v.AzureDisk != nil}, {"scaleIO", v.ScaleIO != nil}, {"local", v.Local != nil},
+		{"storageos", v.StorageOS != nil}, {"csi", v.CSI != nil}}
+	switch first, at := sources.First(), volume.Child(sources.First()); first {
+	case "":
+		volume.Required("must specify a volume type")
+	case "hostPath":
+		podspec.HostPath(at, v.HostPath)
+	case "glusterfs":
+		podspec.Glusterfs(at, v.Glusterfs.EndpointsName, v.Glusterfs.Path)
 		switch namespace := v.Glusterfs.EndpointsNamespace; {
 		case namespace == nil:
 		case *namespace == "":
-			errs = append(errs, field.Invalid(at.ChildField("endpointsNamespace"), "",
-				"if the endpointnamespace is set, it must be a valid namespace name"))
+			at.Child("endpointsNamespace").Invalid("", "if the endpointnamespace is set, it must be a valid namespace name")
 		default:
-			errs = append(errs, fieldrules.DNSLabel(*namespace, at, "endpointsNamespace")...)
+			check.DNSLabel(at.Child("endpointsNamespace"), *namespace)
 		}
-		return errs
-	})
-	s.Shared(v, "flocker", "nfs")
-	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(podspec.Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
-	})
-	s.Shared(v, "quobyte")
-	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
-		return podspec.Monitors(v.CephFS.Monitors, at)
-	})
-	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
+	case "rbd":
+		podspec.Monitors(at, v.RBD.CephMonitors)
+		check.Required(at.Child("image"), v.RBD.RBDImage)
+	case "cephFS":
+		podspec.Monitors(volume.Child("cephfs"), v.CephFS.Monitors)
+	case "iscsi":
 		c := v.ISCSI
-		errs := podspec.ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
-			c.SecretRef != nil, "must be valid format", at)
+		podspec.ISCSI(at, c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
+			c.SecretRef != nil, "must be valid format")
 		if c.InitiatorName != nil && podspec.LongISCSI(name, c.TargetPortal) {
-			errs = append(errs, field.Invalid(at.ChildField("targetportal"), c.TargetPortal, podspec.LongISCSIMessage))
+			at.Child("targetportal").Invalid(c.TargetPortal, podspec.LongISCSIMessage)
 		}
 		if c.SecretRef != nil {
-			secret := at.Child("secretRef")
-			errs = append(errs, fieldrules.Required(c.SecretRef.Name, &secret, "name")...)
+			check.Required(at.Child("secretRef").Child("name"), c.SecretRef.Name)
 		}
-		return errs
-	})
-	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"),
-			podspec.NamespacedSecret(v.Cinder.SecretRef, at)...)
-	})
-	s.Shared(v, "fc")
-	if f := v.FlexVolume; f != nil { // kube-apiserver does not count the sources before it
-		at := fldPath.Child("flexVolume")
-		s.N++
-		s.Errs = append(s.Errs, podspec.FlexVolume(f.Driver, f.Options, &at)...)
-	}
-	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
-			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
-		if namespace := v.AzureFile.SecretNamespace; namespace != nil {
-			errs = append(errs, fieldrules.Required(*namespace, at, "secretNamespace")...)
-		}
-		return errs
-	})
-	s.Shared(v, "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk")
-	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
-		return podspec.ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
-	})
-	s.One("local", v.Local != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := fieldrules.Required(v.Local.Path, at, "path")
+	case "cinder":
+		check.Required(at.Child("volumeID"), v.Cinder.VolumeID)
+		podspec.NamespacedSecret(at, v.Cinder.SecretRef)
+	case "flexVolume": // below, as it is checked after another source too
+	case "azureFile":
+		check.Required(at.Child("secretName"), v.AzureFile.SecretName)
+		check.Required(at.Child("shareName"), v.AzureFile.ShareName)
+		check.Optional(at.Child("secretNamespace"), v.AzureFile.SecretNamespace, check.Required)
+	case "scaleIO":
+		podspec.ScaleIO(at, v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName)
+	case "local":
+		check.Required(at.Child("path"), v.Local.Path)
 		if !pinned {
-			errs = append(errs, field.Required(fldPath.ChildField("nodeAffinity"), "Local volume requires node affinity"))
+			volume.Child("nodeAffinity").Required("Local volume requires node affinity")
 		}
-		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)
-	})
-	s.One("storageos", v.StorageOS != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := podspec.StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at)
+		podspec.WithoutBacksteps(at.Child("path"), v.Local.Path)
+	case "storageos":
+		podspec.StorageOS(at, v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace)
 		if ref := v.StorageOS.SecretRef; ref != nil {
-			secret := at.Child("secretRef")
-			errs = append(errs, fieldrules.Required(ref.Name, &secret, "name")...)
-			errs = append(errs, fieldrules.Required(ref.Namespace, &secret, "namespace")...)
+			check.Required(at.Child("secretRef").Child("name"), ref.Name)
+			check.Required(at.Child("secretRef").Child("namespace"), ref.Namespace)
 		}
-		return errs
-	})
-	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return persistentCSI(v.CSI, at) })
-	if s.N == 0 {
-		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
+	case "csi":
+		persistentCSI(at, v.CSI)
+	default:
+		podspec.SharedSource(volume, first, v)
 	}
-	return s.Errs
+	others := false
+	for _, s := range sources {
+		if f := v.FlexVolume; s.Name == "flexVolume" && f != nil { // kube-apiserver allows it after another source
+			podspec.FlexVolume(volume.Child("flexVolume"), f.Driver, f.Options)
+		} else {
+			check.Forbid(volume.Child(s.Name), s.Set && others, podspec.ManySources)
+		}
+		others = others || s.Set
+	}
 }
 
 // persistentCSI checks the CSI source of a volume.
 //
 //upstream:pkg/apis/core/validation.validateCSIPersistentVolumeSource
+func persistentCSI(at check.Field, c *corev1.CSIPersistentVolumeSource) {
+	check.DriverName(at.Child("driver"), c.Driver)
+	check.Required(at.Child("volumeHandle"), c.VolumeHandle)
+	persistentSecret(at.Child("controllerPublishSecretRef"), c.ControllerPublishSecretRef)
+	persistentSecret(at.Child("controllerExpandSecretRef"), c.ControllerExpandSecretRef)
+	persistentSecret(at.Child("nodePublishSecretRef"), c.NodePublishSecretRef)
+	persistentSecret(at.Child("nodeExpandSecretRef"), c.NodeExpandSecretRef)
+}
+
 //upstream:pkg/apis/core/validation.validatePVSecretReference
-func persistentCSI(c *corev1.CSIPersistentVolumeSource, at *fieldrules.Path) field.ErrorList {
-	errs := append(podspec.Driver(c.Driver, at), fieldrules.Required(c.VolumeHandle, at, "volumeHandle")...)
-	for _, ref := range [...]struct {
-		name   string
-		secret *corev1.SecretReference
-	}{
-		{"controllerPublishSecretRef", c.ControllerPublishSecretRef},
-		{"controllerExpandSecretRef", c.ControllerExpandSecretRef},
-		{"nodePublishSecretRef", c.NodePublishSecretRef}, {"nodeExpandSecretRef", c.NodeExpandSecretRef},
-	} {
-		if ref.secret == nil {
-			continue
-		}
-		secret := at.Child(ref.name)
-		if ref.secret.Name == "" {
-			errs = append(errs, field.Required(secret.ChildField("name"), ""))
-		} else {
-			errs = append(errs, fieldrules.DNSName(ref.secret.Name, &secret, "name")...)
-		}
-		errs = append(errs, fieldrules.DNSLabel(ref.secret.Namespace, &secret, "namespace")...)
+func persistentSecret(at check.Field, ref *corev1.SecretReference) {
+	if ref != nil {
+		check.Required(at.Child("name"), ref.Name)
+		check.IfSet(at.Child("name"), ref.Name, check.DNSName)
+		check.DNSLabel(at.Child("namespace"), ref.Namespace)
 	}
-	return errs
 }
 
 // validatePersistentVolumeUpdate checks that the source does not change, nor the node affinity once it
@@ -393,6 +357,7 @@ func persistentCSI(c *corev1.CSIPersistentVolumeSource, at *fieldrules.Path) fie
 //upstream:pkg/apis/core/validation.validatePvNodeAffinity
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	errs := validatePersistentVolume(v, old)
+	object := check.Object(&errs)
 	now, was := v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
 	if now.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
 		with := *now.CSI
@@ -400,21 +365,18 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 		now.CSI = &with
 	}
 	if !equality.Semantic(now, was) {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentvolumesource"),
-			"spec.persistentvolumesource is immutable after creation\n"+
-				diff.Diff(fieldrules.Internal(was), fieldrules.Internal(now))))
+		object.Child("spec").Child("persistentvolumesource").Forbidden("spec.persistentvolumesource is immutable after creation\n" +
+			diff.Diff(fieldrules.Internal(was), fieldrules.Internal(now)))
 	}
-	if old.Spec.NodeAffinity != nil {
-		if !equality.Semantic(v.Spec.NodeAffinity, withStableLabels(old.Spec.NodeAffinity, v.Spec.NodeAffinity)) {
-			errs = append(errs, field.Invalid(fieldrules.Root.ChildField("nodeAffinity"), fieldrules.Internal(v.Spec.NodeAffinity),
-				apivalidation.FieldImmutableErrorMsg+", except for updating from beta label to GA"))
-		}
+	if old.Spec.NodeAffinity != nil &&
+		!equality.Semantic(v.Spec.NodeAffinity, withStableLabels(old.Spec.NodeAffinity, v.Spec.NodeAffinity)) {
+		object.Child("nodeAffinity").Invalid(fieldrules.Internal(v.Spec.NodeAffinity),
+			apivalidation.FieldImmutableErrorMsg+", except for updating from beta label to GA")
 	}
-	if v.Spec.VolumeAttributesClassName == nil && old.Spec.VolumeAttributesClassName != nil {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("volumeAttributesClassName"),
-			"update from non-nil value to nil is forbidden"))
-	}
-	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Root, "volumeMode")...)
+	check.Forbid(object.Child("spec").Child("volumeAttributesClassName"),
+		v.Spec.VolumeAttributesClassName == nil && old.Spec.VolumeAttributesClassName != nil, "update from non-nil value to nil is forbidden")
+	check.Immutable(object.Child("volumeMode"), v.Spec.VolumeMode, old.Spec.VolumeMode)
+	return errs
 }
 
 // stableLabels are the labels of nodes that have replaced others.

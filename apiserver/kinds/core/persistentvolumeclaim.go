@@ -13,6 +13,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -40,8 +41,9 @@ func PersistentVolumeClaims() kinds.Kind {
 				podspec.SetDataSources(&c.Spec, &old.Spec)
 			}
 		},
-		ValidateCreate: func(c *corev1.PersistentVolumeClaim) field.ErrorList {
-			return podspec.ValidateClaim(&c.Spec, nil, &fieldrules.Spec)
+		ValidateCreate: func(c *corev1.PersistentVolumeClaim) (errs field.ErrorList) {
+			podspec.ValidateClaim(check.Object(&errs).Child("spec"), &c.Spec, nil)
+			return errs
 		},
 		ValidateUpdate: validateClaimUpdate,
 		Warnings:       claimWarnings,
@@ -106,7 +108,7 @@ func claimStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	at := fieldrules.Status.Child("capacity")
 	for _, name := range fieldrules.SortedKeys(c.Status.Capacity) {
 		item := at.Key(string(name))
-		errs = append(errs, storedQuantity(c.Status.Capacity[name], &item)...)
+		storedQuantity(check.Field{Path: item}.Into(&errs), c.Status.Capacity[name])
 	}
 	at = fieldrules.Status.Child("allocatedResourceStatuses")
 	for _, name := range fieldrules.SortedKeys(c.Status.AllocatedResourceStatuses) {
@@ -122,7 +124,7 @@ func claimStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 			continue
 		}
 		item := at.Key(string(name))
-		errs = append(errs, storedQuantity(c.Status.AllocatedResources[name], &item)...)
+		storedQuantity(check.Field{Path: item}.Into(&errs), c.Status.AllocatedResources[name])
 	}
 	return errs
 }
@@ -154,7 +156,8 @@ func claimResource(name corev1.ResourceName, at *fieldrules.Path) field.ErrorLis
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimUpdate
 //upstream:pkg/apis/core/validation.validateStorageClassUpgradeFromNil
 func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
-	errs := podspec.ValidateClaim(&c.Spec, &old.Spec, &fieldrules.Spec)
+	var errs field.ErrorList
+	podspec.ValidateClaim(check.Object(&errs).Child("spec"), &c.Spec, &old.Spec)
 	now, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
 	podspec.SetDataSources(was, was)
 	if old.Spec.VolumeName == "" {

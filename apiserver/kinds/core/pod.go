@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 )
@@ -127,7 +128,8 @@ func keepResources(s, old *corev1.PodSpec) {
 //upstream:pkg/apis/core/validation.validateContainersOnlyForPod
 //upstream:pkg/apis/core/validation.ValidateContainerUpdates
 func ValidatePod(p, old *corev1.Pod) field.ErrorList {
-	errs := podspec.Validate(p, old)
+	var errs field.ErrorList
+	podspec.Validate(check.Object(&errs), p, old)
 	for _, list := range [...]struct {
 		field      string
 		containers []corev1.Container

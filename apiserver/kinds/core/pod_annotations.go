@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 )
@@ -26,7 +27,8 @@ func validateNewPod(p *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("nodeName"),
 			"cannot be set until all schedulingGates have been cleared"))
 	}
-	return append(errs, podspec.SameProfiles(p)...)
+	podspec.SameProfiles(check.Object(&errs).Child("spec"), p)
+	return errs
 }
 
 // applyAppArmor sets the AppArmor profile of each container that has the deprecated annotation and no

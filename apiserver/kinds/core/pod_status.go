@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 )
@@ -81,7 +82,9 @@ func podStatusWarnings(p *corev1.Pod) []string {
 func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	fldPath := fieldrules.Status
 	is, was := &p.Status, &old.Status
-	errs := append(podspec.ValidateAnnotations(p, old), podConditions(is.Conditions)...)
+	var errs field.ErrorList
+	podspec.ValidateAnnotations(check.Object(&errs).Child("metadata").Child("annotations"), p, old)
+	errs = append(errs, podConditions(is.Conditions)...)
 	if now := is.NominatedNodeName; now != "" && now != was.NominatedNodeName {
 		errs = append(errs, fieldrules.DNSName(now, &fldPath, "nominatedNodeName")...)
 		if old.Spec.NodeName != "" {

@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"flyball.dev/apiserver/kinds/podspec"
 )
 
 // podWith returns a pod with one container, changed by YAML and then defaulted.
@@ -98,5 +100,45 @@ func TestPodRow(t *testing.T) {
 				t.Errorf("cells (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// unsorted returns the messages of errors in their order.
+func unsorted(errs field.ErrorList) []string {
+	var list []string
+	for _, err := range errs {
+		list = append(list, err.Error())
+	}
+	return list
+}
+
+// TestPodVolumeOrder has the errors of several sources in kube-apiserver's order.
+func TestPodVolumeOrder(t *testing.T) {
+	pod := podWith(t, `{metadata: {name: p, namespace: default}, spec: {volumes: [{name: `+strings.Repeat("a", 40)+`,
+		emptyDir: {}, iscsi: {targetPortal: `+strings.Repeat("p", 40)+`, iqn: "iqn.2001-04.a.b:x", initiatorName: "iqn.2001-04.a.b:y"},
+		csi: {driver: a.b}}]}}`)
+	want := []string{
+		"spec.volumes[0].iscsi: Forbidden: may not specify more than 1 volume type",
+		`spec.volumes[0].name: Invalid value: "` + strings.Repeat("a", 40) + `": ` + podspec.LongISCSIMessage,
+		"spec.volumes[0].csi: Forbidden: may not specify more than 1 volume type",
+	}
+	if d := cmp.Diff(want, unsorted(ValidatePod(pod, nil))); d != "" {
+		t.Errorf("errors (-want +got):\n%s", d)
+	}
+}
+
+// TestValidPodAllocates checks that the validation of a valid pod costs little: the lists of errors, and some paths.
+func TestValidPodAllocates(t *testing.T) {
+	pod := podWith(t, `{metadata: {name: p, namespace: default, labels: {app: web}}, spec: {
+		securityContext: {runAsUser: 1}, tolerations: [{key: a.b/c, operator: Exists}],
+		volumes: [{name: cache, emptyDir: {}}], containers: [{name: web, image: nginx, env: [{name: A, value: b}],
+		ports: [{containerPort: 80}], volumeMounts: [{name: cache, mountPath: /cache}],
+		resources: {requests: {cpu: 100m}, limits: {memory: 1Gi}}, readinessProbe: {httpGet: {path: /, port: 80}}}]}}`)
+	if n := testing.AllocsPerRun(100, func() {
+		if errs := ValidatePod(pod, nil); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+	}); n > 9 {
+		t.Errorf("%v allocations", n)
 	}
 }

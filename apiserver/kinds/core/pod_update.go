@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/equality"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 )
@@ -19,7 +20,8 @@ import (
 //upstream:pkg/apis/core/validation.ValidateContainerUpdates
 func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	fldPath := fieldrules.Spec
-	errs := append(ValidatePod(p, old), podspec.ValidateAnnotations(p, old)...)
+	errs := ValidatePod(p, old)
+	podspec.ValidateAnnotations(check.Object(&errs).Child("metadata").Child("annotations"), p, old)
 	if len(p.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(fldPath.ChildField("containers"), "pod updates may not add or remove containers"))
 	}

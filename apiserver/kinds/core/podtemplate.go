@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -22,13 +23,13 @@ func PodTemplates() kinds.Kind {
 		Plural: "podtemplates", Name: fieldrules.NameIsSubdomain, Generation: true,
 		ReturnsDeleted: true,
 		Default:        func(t *corev1.PodTemplate) { podspec.SetDefaults(&t.Template.Spec) },
-		ValidateCreate: func(t *corev1.PodTemplate) field.ErrorList {
-			at := fieldrules.Path{Name: "template"}
-			return podspec.ValidateTemplate(&t.Template, nil, &at)
+		ValidateCreate: func(t *corev1.PodTemplate) (errs field.ErrorList) {
+			podspec.ValidateTemplate(check.Object(&errs).Child("template"), &t.Template, nil)
+			return errs
 		},
-		ValidateUpdate: func(t, old *corev1.PodTemplate) field.ErrorList {
-			at := fieldrules.Path{Name: "template"}
-			return podspec.ValidateTemplate(&t.Template, &old.Template, &at)
+		ValidateUpdate: func(t, old *corev1.PodTemplate) (errs field.ErrorList) {
+			podspec.ValidateTemplate(check.Object(&errs).Child("template"), &t.Template, &old.Template)
+			return errs
 		},
 		Warnings: func(t, old *corev1.PodTemplate) []string {
 			if old != nil && t.Generation == old.Generation {

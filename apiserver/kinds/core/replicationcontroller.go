@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -117,9 +118,10 @@ func validateReplicationController(r *corev1.ReplicationController, old *corev1.
 			break
 		}
 	}
-	at := fieldrules.Spec.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(r.Spec.Template, old, &at)...)
-	return append(errs, workload.RestartsAlways(r.Spec.Template, "ReplicationController")...)
+	template := check.Object(&errs).Child("spec").Child("template")
+	podspec.ValidateTemplate(template, r.Spec.Template, old)
+	workload.RestartsAlways(template, r.Spec.Template, "ReplicationController")
+	return errs
 }
 
 // controllerWarnings returns the warnings for a ReplicationController. An update is warned about the old template.

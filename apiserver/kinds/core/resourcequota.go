@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -38,16 +39,18 @@ func ResourceQuotas() kinds.Kind {
 		},
 		Validate: validateQuota,
 		Warnings: quotaWarnings,
-		ValidateUpdate: func(q, old *corev1.ResourceQuota) field.ErrorList {
-			if slices.Equal(scopeSet(q.Spec.Scopes), scopeSet(old.Spec.Scopes)) {
-				return nil
+		ValidateUpdate: func(q, old *corev1.ResourceQuota) (errs field.ErrorList) {
+			if !slices.Equal(scopeSet(q.Spec.Scopes), scopeSet(old.Spec.Scopes)) {
+				check.Object(&errs).Child("spec").Child("scopes").Invalid(q.Spec.Scopes, apivalidation.FieldImmutableErrorMsg)
 			}
-			return field.ErrorList{field.Invalid(fieldrules.Spec.ChildField("scopes"), q.Spec.Scopes, apivalidation.FieldImmutableErrorMsg)}
+			return errs
 		},
 		Status: true,
-		ValidateStatus: func(q, _ *corev1.ResourceQuota) field.ErrorList {
-			return append(quotaAmounts(q.Status.Hard, &fieldrules.Status, "hard"),
-				quotaAmounts(q.Status.Used, &fieldrules.Status, "used")...)
+		ValidateStatus: func(q, _ *corev1.ResourceQuota) (errs field.ErrorList) {
+			status := check.Object(&errs).Child("status")
+			quotaAmounts(status.Child("hard"), q.Status.Hard)
+			quotaAmounts(status.Child("used"), q.Status.Used)
+			return errs
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Request", "string", "The quotas of requests, each as used/hard."),
@@ -91,87 +94,83 @@ func quotaWarnings(q, old *corev1.ResourceQuota) []string {
 //
 //upstream:pkg/apis/core/validation.ValidateResourceQuotaSpec
 //upstream:pkg/apis/core/validation.validateScopeSelector
-func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
-	errs := quotaAmounts(q.Spec.Hard, &fieldrules.Spec, "hard")
-	if len(q.Spec.Scopes) > 0 {
-		at := fieldrules.Spec.ChildField("scopes")
-		errs = append(errs, quotaScopes(q, q.Spec.Scopes, at, at, q.Spec.Scopes)...)
-	}
+func validateQuota(q *corev1.ResourceQuota) (errs field.ErrorList) {
+	spec := check.Object(&errs).Child("spec")
+	quotaAmounts(spec.Child("hard"), q.Spec.Hard)
+	quotaScopes(spec.Child("scopes"), q, q.Spec.Scopes, q.Spec.Scopes, func(corev1.ResourceQuotaScope) {
+		spec.Child("scopes").Invalid(q.Spec.Scopes, unsupportedScope)
+	})
 	if q.Spec.ScopeSelector == nil {
 		return errs
 	}
-	at := fieldrules.Spec.ChildField("scopeSelector").Child("matchExpressions")
+	at := spec.Child("scopeSelector").Child("matchExpressions")
 	var scopes []corev1.ResourceQuotaScope
 	for _, r := range q.Spec.ScopeSelector.MatchExpressions {
 		scopes = append(scopes, r.ScopeName)
-		errs = append(errs, quotaScopeRequirement(&r, at)...)
+		quotaScopeRequirement(at, &r)
 	}
-	return append(errs, quotaScopes(q, scopes, at, at.Child("scopeName"), fieldrules.Internal(q.Spec.ScopeSelector))...)
+	quotaScopes(at, q, scopes, fieldrules.Internal(q.Spec.ScopeSelector), func(s corev1.ResourceQuotaScope) {
+		at.Child("scopeName").Invalid(s, unsupportedScope)
+	})
+	return errs
 }
 
+const unsupportedScope = "unsupported scope"
+
 // quotaScopes checks that each scope is known and applies to the resources of the quota, and that no
-// scopes conflict. The argument value is the value of the field with the scopes.
+// scopes conflict. The argument value is the value of the field with the scopes, and unknown reports an unknown scope.
 //
 //upstream:pkg/apis/core/validation.validateResourceQuotaScopes
 //upstream:pkg/apis/core/validation.validateScopedResourceSelectorRequirement
-func quotaScopes(q *corev1.ResourceQuota, scopes []corev1.ResourceQuotaScope, at, name *field.Path, value any) field.ErrorList {
-	var errs field.ErrorList
+func quotaScopes(at check.Field, q *corev1.ResourceQuota, scopes []corev1.ResourceQuotaScope, value any,
+	unknown func(corev1.ResourceQuotaScope)) {
 	for _, s := range scopes {
 		applies, known := quotaScopeResources[s]
 		if !known {
-			var bad any = s
-			if name == at {
-				bad = value
-			}
-			errs = append(errs, field.Invalid(name, bad, "unsupported scope"))
+			unknown(s)
 			continue
 		}
 		for _, k := range fieldrules.SortedKeys(q.Spec.Hard) {
 			if standardQuotaResource(k) && !slices.Contains(applies, k) {
-				errs = append(errs, field.Invalid(at, value, "unsupported scope applied to resource"))
+				at.Invalid(value, "unsupported scope applied to resource")
 			}
 		}
 	}
-	for _, pair := range [][2]corev1.ResourceQuotaScope{
+	for _, pair := range [...][2]corev1.ResourceQuotaScope{
 		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
 		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
 	} {
 		if slices.Contains(scopes, pair[0]) && slices.Contains(scopes, pair[1]) {
-			errs = append(errs, field.Invalid(at, q.Spec.Scopes, "conflicting scopes"))
+			at.Invalid(q.Spec.Scopes, "conflicting scopes")
 		}
 	}
-	return errs
 }
 
 // quotaScopeRequirement checks the operator and the values of a requirement of a scope selector.
 //
 //upstream:pkg/apis/core/validation.validateScopedResourceSelectorRequirement
-func quotaScopeRequirement(r *corev1.ScopedResourceSelectorRequirement, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
+func quotaScopeRequirement(at check.Field, r *corev1.ScopedResourceSelectorRequirement) {
 	switch r.ScopeName {
 	case corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass:
 	default:
 		if _, known := quotaScopeResources[r.ScopeName]; known && r.Operator != corev1.ScopeSelectorOpExists {
-			errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "must be 'Exists' when scope is any of "+
+			at.Child("operator").Invalid(r.Operator, "must be 'Exists' when scope is any of "+
 				"ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "+
-				"ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
+				"ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity")
 		}
 	}
 	switch r.Operator {
 	case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			errs = append(errs, field.Required(at.Child("values"),
-				"must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+			at.Child("values").Required("must be at least one value when `operator` is 'In' or 'NotIn' for scope selector")
 		}
 	case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
 		if len(r.Values) != 0 {
-			errs = append(errs, field.Invalid(at.Child("values"), r.Values,
-				"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+			at.Child("values").Invalid(r.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector")
 		}
 	default:
-		errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
+		at.Child("operator").Invalid(r.Operator, "not a valid selector operator")
 	}
-	return errs
 }
 
 var (
@@ -222,18 +221,15 @@ func standardQuotaResource(k corev1.ResourceName) bool {
 //upstream:pkg/apis/core/validation.ValidateResourceQuotaResourceName
 //upstream:pkg/apis/core/validation.ValidateResourceQuotaStatus
 //upstream:pkg/apis/core/validation.ValidateResourceQuantityValue
-func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name string) field.ErrorList {
-	var errs field.ErrorList
-	at := fldPath.Child(name)
+func quotaAmounts(at check.Field, list corev1.ResourceList) {
 	for _, k := range fieldrules.SortedKeys(list) {
 		item := at.Key(string(k))
-		errs = append(errs, fieldrules.ResourceName(k, &item)...)
+		check.ResourceName(item, k)
 		if !strings.Contains(string(k), "/") && !standardQuotaResource(k) {
-			errs = append(errs, field.Invalid(item.Field(), k, "must be a standard resource for quota"))
+			item.Invalid(k, "must be a standard resource for quota")
 		}
-		errs = append(errs, fieldrules.ResourceQuantity(k, list[k], &item)...)
+		check.ResourceQuantity(item, k, list[k])
 	}
-	return errs
 }
 
 // quotaRow returns the cells of a quota in a table.

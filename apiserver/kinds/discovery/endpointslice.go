@@ -17,6 +17,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -39,18 +40,10 @@ func EndpointSlices() kinds.Kind {
 				fieldrules.DefaultPointer(&s.Ports[i].Protocol, corev1.ProtocolTCP)
 			}
 		},
-		Validate:       validateEndpointSlice,
 		Prepare:        prepareEndpointSlice,
 		Warnings:       endpointSliceWarnings,
-		ValidateCreate: endpoints,
-		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-			errs := fieldrules.ImmutableUnquoted(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
-			// Stored endpoints may be from before a rule.
-			if equality.Semantic(s.Endpoints, old.Endpoints) {
-				return errs
-			}
-			return append(errs, endpoints(s)...)
-		},
+		ValidateCreate: func(s *discoveryv1.EndpointSlice) field.ErrorList { return validateEndpointSlice(s, nil) },
+		ValidateUpdate: validateEndpointSlice,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("AddressType", "string", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
 			columns.Column("Ports", "string", discoveryv1.EndpointSlice{}.SwaggerDoc()["ports"]),
@@ -111,134 +104,123 @@ const (
 	maxNodeHints      = 8
 )
 
-// validateEndpointSlice checks the type and the ports of a slice.
+// validateEndpointSlice checks a slice. The old one is nil on create.
 //
 //upstream:pkg/apis/discovery/validation.ValidateEndpointSlice
 //upstream:pkg/apis/discovery/validation.validateAddressType
-func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
-	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
-		discoveryv1.AddressTypeFQDN}
-	return append(fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...), slicePorts(s.Ports)...)
+func validateEndpointSlice(s, old *discoveryv1.EndpointSlice) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	check.OneOf(object.Child("addressType"), s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
+	slicePorts(object.Child("ports"), s.Ports)
+	if old != nil {
+		check.ImmutableWithoutValue(object.Child("addressType"), s.AddressType, old.AddressType)
+	}
+	// Stored endpoints may be from before a rule.
+	if old == nil || !equality.Semantic(s.Endpoints, old.Endpoints) {
+		endpoints(object.Child("endpoints"), s)
+	}
+	return errs
 }
 
 //upstream:pkg/apis/discovery/validation.validateEndpoints
-func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
-	list := fieldrules.Root.Child("endpoints")
+func endpoints(list check.Field, s *discoveryv1.EndpointSlice) {
 	if n := len(s.Endpoints); n > maxSliceEndpoints {
-		return field.ErrorList{field.TooMany(list.Field(), n, maxSliceEndpoints)}
+		list.TooMany(n, maxSliceEndpoints)
+		return
 	}
-	var errs field.ErrorList
 	for i := range s.Endpoints {
 		e, at := &s.Endpoints[i], list.Index(i)
 		addresses := at.Child("addresses")
-		if n := len(e.Addresses); n == 0 {
-			errs = append(errs, field.Required(addresses.Field(), ""))
-		} else if n > maxSliceAddresses {
-			errs = append(errs, field.TooMany(addresses.Field(), n, maxSliceAddresses))
+		switch n := len(e.Addresses); {
+		case n == 0:
+			addresses.Required("")
+		case n > maxSliceAddresses:
+			addresses.TooMany(n, maxSliceAddresses)
 		}
 		for j, a := range e.Addresses {
-			errs = append(errs, sliceAddress(a, s.AddressType, &addresses, j)...)
+			sliceAddress(addresses, j, a, s.AddressType)
 		}
 		if e.Hostname != nil {
-			errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*e.Hostname), *e.Hostname, &at, "hostname")...)
+			check.Valid(at.Child("hostname"), *e.Hostname, validation.IsDNS1123Label)
 		}
-		if e.NodeName != nil {
-			errs = append(errs, fieldrules.DNSName(*e.NodeName, &at, "nodeName")...)
-		}
-		if e.Hints != nil {
-			in := at.Child("hints")
-			errs = append(errs, hints(e.Hints.ForZones, &in, "forZones", maxZoneHints, zoneName)...)
-			errs = append(errs, hints(e.Hints.ForNodes, &in, "forNodes", maxNodeHints, nodeName)...)
+		check.Optional(at.Child("nodeName"), e.NodeName, check.DNSName)
+		if h := at.Child("hints"); e.Hints != nil {
+			hints(h.Child("forZones"), e.Hints.ForZones, maxZoneHints, zoneName)
+			hints(h.Child("forNodes"), e.Hints.ForNodes, maxNodeHints, check.DNSName)
 		}
 	}
-	return errs
 }
 
 // hints checks one field of the hints: the zones or nodes that should use an endpoint.
 //
 //upstream:pkg/apis/discovery/validation.validateHints
-func hints[T discoveryv1.ForZone | discoveryv1.ForNode](targets []T, at *fieldrules.Path, name string, most int,
-	check func(name string, at *fieldrules.Path) field.ErrorList) field.ErrorList {
-	list := at.Child(name)
+func hints[T discoveryv1.ForZone | discoveryv1.ForNode](list check.Field, targets []T, most int, rule func(check.Field, string)) {
 	if n := len(targets); n > most {
-		return field.ErrorList{field.TooMany(list.Field(), n, most)}
+		list.TooMany(n, most)
+		return
 	}
-	var errs field.ErrorList
 	var seen fieldrules.Seen[T]
 	for i, target := range targets {
-		name, at := discoveryv1.ForZone(target).Name, list.Index(i)
+		name, at := discoveryv1.ForZone(target).Name, list.Index(i).Child("name")
 		if !seen.Add(target) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
+			at.Duplicate(name)
 		}
-		errs = append(errs, check(name, &at)...)
+		rule(at, name)
 	}
-	return errs
 }
 
 // zoneName checks the name of a zone, which is the value of a label.
-func zoneName(name string, at *fieldrules.Path) field.ErrorList {
-	return fieldrules.Invalid(validation.IsValidLabelValue(name), name, at, "name")
-}
-
-func nodeName(name string, at *fieldrules.Path) field.ErrorList {
-	return fieldrules.DNSName(name, at, "name")
-}
+func zoneName(at check.Field, name string) { check.Valid(at, name, validation.IsValidLabelValue) }
 
 // sliceAddress checks the address at an index of the list. An address of an unknown type is valid here.
 //
 //upstream:pkg/apis/discovery/validation.validateEndpoints
-func sliceAddress(a string, t discoveryv1.AddressType, list *fieldrules.Path, i int) field.ErrorList {
+func sliceAddress(list check.Field, i int, a string, t discoveryv1.AddressType) {
 	at := list.Index(i)
 	var errs field.ErrorList
 	switch t {
 	case discoveryv1.AddressTypeFQDN:
-		return validation.IsFullyQualifiedDomainName(at.Field(), a)
+		errs = validation.IsFullyQualifiedDomainName(at.Path.Field(), a)
 	case discoveryv1.AddressTypeIPv4:
-		errs = validation.IsValidIPForLegacyField(at.Field(), a, true, nil)
+		errs = validation.IsValidIPForLegacyField(at.Path.Field(), a, true, nil)
 	case discoveryv1.AddressTypeIPv6:
-		errs = validation.IsValidIP(at.Field(), a)
-	default:
-		return nil
+		errs = validation.IsValidIP(at.Path.Field(), a)
+	}
+	at.Report(errs...)
+	if len(errs) > 0 || t != discoveryv1.AddressTypeIPv4 && t != discoveryv1.AddressTypeIPv6 {
+		return
 	}
 	ip, err := netip.ParseAddr(a)
-	if len(errs) > 0 || err != nil {
-		return errs
+	if err != nil {
+		return
 	}
 	if ip.Is4() != (t == discoveryv1.AddressTypeIPv4) {
-		errs = append(errs, field.Invalid(list.Field(), a, fmt.Sprintf("must be an %s address", t)))
+		list.Invalidf(a, "must be an %s address", t)
 	}
-	return append(errs, fieldrules.PublicIP(ip, a, &at, "")...)
+	at.Report(fieldrules.PublicIP(ip, a, &at.Path, "")...)
 }
 
 // slicePorts checks the ports of a slice, and that their names are unique.
 //
 //upstream:pkg/apis/discovery/validation.validatePorts
-func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Root.Child("ports")
+func slicePorts(list check.Field, ports []discoveryv1.EndpointPort) {
 	if n := len(ports); n > maxSlicePorts {
-		errs = append(errs, field.TooMany(list.Field(), n, maxSlicePorts))
+		list.TooMany(n, maxSlicePorts)
 	}
 	var seen fieldrules.Seen[string]
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
 		name := columns.OrEmpty(p.Name)
-		if name != "" {
-			errs = append(errs, fieldrules.DNSLabel(name, &at, "name")...)
-		}
+		check.IfSet(at.Child("name"), name, check.DNSLabel)
 		if !seen.Add(name) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
+			at.Child("name").Duplicate(name)
 		}
 		if p.Protocol == nil {
-			errs = append(errs, field.Required(at.ChildField("protocol"), ""))
+			at.Child("protocol").Required("")
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
-			corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
-		if p.AppProtocol != nil {
-			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
-		}
+		check.OptionalOneOf(at.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
+		check.Optional(at.Child("appProtocol"), p.AppProtocol, check.QualifiedName)
 	}
-	return errs
 }
 
 //upstream:pkg/printers/internalversion.printEndpointSlice

@@ -1,14 +1,12 @@
 package fieldrules
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -141,21 +139,13 @@ func IsZero(v *intstr.IntOrString) bool {
 	return v == nil || v.IntValue() == 0
 }
 
-// NonNegativeQuantity checks that a quantity is not negative.
-func NonNegativeQuantity(q resource.Quantity, fldPath *Path, name string) field.ErrorList {
-	if q.Sign() >= 0 {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(fldPath.ChildField(name), q.String(), apivalidation.IsNegativeErrorMsg)}
-}
-
 // Immutable checks a field that no update may change.
 func Immutable(now, was any, fldPath *Path, name string) field.ErrorList {
 	return apivalidation.ValidateImmutableField(now, was, fldPath.ChildField(name))
 }
 
-// ImmutableUnquoted is Immutable for a field that kube-apiserver checks by generated code, which does not quote the value.
-func ImmutableUnquoted(now, was any, fldPath *Path, name string) field.ErrorList {
+// ImmutableWithoutValue is Immutable for a field that kube-apiserver checks by generated code, which does not quote the value.
+func ImmutableWithoutValue(now, was any, fldPath *Path, name string) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(now, was) {
 		return nil
 	}
@@ -201,15 +191,6 @@ func SortedKeys[K ~string, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// ordered sorts the errors of a map's entries. Without errors that costs less than sorting the
-// keys.
-func ordered(errs field.ErrorList) field.ErrorList {
-	slices.SortStableFunc(errs, func(a, b *field.Error) int {
-		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
-	})
-	return errs
-}
-
 // DefaultPointer sets a pointer that is nil.
 func DefaultPointer[T any](p **T, v T) {
 	if *p == nil {
@@ -232,3 +213,6 @@ func Supported[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorLi
 	}
 	return NotSupported(s, w, name, allowed)
 }
+
+// Decimal returns the decimal form of a number.
+func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -103,6 +103,8 @@ const (
 )
 
 // SignerName checks the name of a signer, such as example.com/signer.
+//
+//upstream:pkg/apis/core/validation.ValidateSignerName
 func SignerName(s string, w *Path, name string) field.ErrorList {
 	if s == "" {
 		return field.ErrorList{field.Required(w.ChildField(name), "")}
@@ -154,6 +156,8 @@ func AttacherName(s string, w *Path, name string) field.ErrorList {
 }
 
 // DriverName checks the name of a CSI driver.
+//
+//upstream:pkg/apis/core/validation.ValidateCSIDriverName
 func DriverName(s string, w *Path, name string) field.ErrorList {
 	if s == "" {
 		return field.ErrorList{field.Required(w.ChildField(name), "")}

@@ -43,9 +43,6 @@ func (p *Path) Index(i int) Path { return Path{parent: p, position: i, kind: atI
 // Key returns the path of an entry of the map p.
 func (p *Path) Key(k string) Path { return Path{parent: p, mapKey: k, kind: atKey} }
 
-// Item returns the name of the list, and the index in it, of a path that ends with an index.
-func (p *Path) Item() (list string, i int) { return p.parent.Name, p.position }
-
 // Field returns the path as a [field.Path]. It copies the strings, so that p does not escape to the
 // heap.
 func (p *Path) Field() *field.Path {

@@ -14,6 +14,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -42,7 +43,7 @@ func FlowSchemas() kinds.Kind {
 		},
 		StatusReset: []string{"metadata"},
 		ValidateStatus: func(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
-			return conditionTypes(len(s.Status.Conditions), func(i int) string { return string(s.Status.Conditions[i].Type) })
+			return conditionTypes(s.Status.Conditions, func(c flowcontrolv1.FlowSchemaCondition) string { return string(c.Type) })
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{
@@ -76,17 +77,15 @@ const (
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaStatus
 //upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelConfigurationStatus
-func conditionTypes(n int, typeOf func(i int) string) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Status.Child("conditions")
-	seen := map[string]bool{}
-	for i := range n {
-		at, t := list.Index(i), typeOf(i)
-		if seen[t] {
-			errs = append(errs, field.Duplicate(at.ChildField("type"), t))
+func conditionTypes[C any](conditions []C, typeOf func(C) string) (errs field.ErrorList) {
+	list := check.Object(&errs).Child("status").Child("conditions")
+	var seen fieldrules.Seen[string]
+	for i, c := range conditions {
+		at := list.Index(i).Child("type")
+		if !seen.Add(typeOf(c)) {
+			at.Duplicate(typeOf(c))
 		}
-		seen[t] = true
-		errs = append(errs, fieldrules.Required(t, &at, "type")...)
+		check.Required(at, typeOf(c))
 	}
 	return errs
 }
@@ -95,38 +94,30 @@ func conditionTypes(n int, typeOf func(i int) string) field.ErrorList {
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchema
 //upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaSpec
-func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
-	s := &f.Spec
-	var errs field.ErrorList
-	precedence := func(why string) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("matchingPrecedence"), s.MatchingPrecedence, why))
-	}
-	switch {
+func validateFlowSchema(f *flowcontrolv1.FlowSchema) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &f.Spec
+	level, rules := spec.Child("priorityLevelConfiguration").Child("name"), spec.Child("rules")
+	switch precedence := spec.Child("matchingPrecedence"); {
 	case s.MatchingPrecedence <= 0:
-		precedence("must be a positive value")
+		precedence.Invalid(s.MatchingPrecedence, "must be a positive value")
 	case s.MatchingPrecedence > maxPrecedence:
-		precedence(fmt.Sprintf("must not be greater than %v", maxPrecedence))
+		precedence.Invalidf(s.MatchingPrecedence, "must not be greater than %v", maxPrecedence)
 	case s.MatchingPrecedence == 1 && f.Name != flowcontrolv1.FlowSchemaNameExempt:
-		precedence("only the schema named 'exempt' may have matchingPrecedence 1")
+		precedence.Invalid(s.MatchingPrecedence, "only the schema named 'exempt' may have matchingPrecedence 1")
 	}
 	if m := s.DistinguisherMethod; m != nil && m.Type != flowcontrolv1.FlowDistinguisherMethodByUserType && m.Type != flowcontrolv1.FlowDistinguisherMethodByNamespaceType {
-		errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("distinguisherMethod").Child("type"), fieldrules.Internal(*m),
-			[]string{string(flowcontrolv1.FlowDistinguisherMethodByNamespaceType), string(flowcontrolv1.FlowDistinguisherMethodByUserType)}))
+		spec.Child("distinguisherMethod").Child("type").NotSupported(fieldrules.Internal(*m), "ByNamespace", "ByUser")
 	}
-	at := fieldrules.Spec.Child("priorityLevelConfiguration")
-	if name := s.PriorityLevelConfiguration.Name; name == "" {
-		errs = append(errs, field.Required(at.ChildField("name"), "must reference a priority level"))
-	} else {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(name, false), name, &at, "name")...)
+	if s.PriorityLevelConfiguration.Name == "" {
+		level.Required("must reference a priority level")
 	}
-	list := fieldrules.Spec.Child("rules")
+	check.IfSet(level, s.PriorityLevelConfiguration.Name, check.DNSName)
 	for i := range s.Rules {
-		at := list.Index(i)
-		errs = append(errs, flowRule(&s.Rules[i], &at)...)
+		flowRule(rules.Index(i), &s.Rules[i])
 	}
 	for _, m := range bootstrap.MandatoryFlowSchemas {
 		if m.Name == f.Name && !equality.Semantic(m.Spec, f.Spec) {
-			errs = append(errs, field.Invalid(fieldrules.Spec.Field(), f.Spec, fmt.Sprintf("spec of '%s' must equal the fixed value", f.Name)))
+			spec.Invalid(f.Spec, "spec of '"+f.Name+"' must equal the fixed value")
 		}
 	}
 	return errs
@@ -135,105 +126,88 @@ func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
 // flowRule checks the subjects and the requests of a rule.
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaPolicyRulesWithSubjects
-func flowRule(r *flowcontrolv1.PolicyRulesWithSubjects, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	subjects := w.Child("subjects")
+func flowRule(at check.Field, r *flowcontrolv1.PolicyRulesWithSubjects) {
+	subjects, resources, others := at.Child("subjects"), at.Child("resourceRules"), at.Child("nonResourceRules")
 	if len(r.Subjects) == 0 {
-		errs = append(errs, field.Required(subjects.Field(), "subjects must contain at least one value"))
+		subjects.Required("subjects must contain at least one value")
 	}
 	for i := range r.Subjects {
-		at := subjects.Index(i)
-		errs = append(errs, flowSubject(&r.Subjects[i], &at)...)
+		flowSubject(subjects.Index(i), &r.Subjects[i])
 	}
 	if len(r.ResourceRules) == 0 && len(r.NonResourceRules) == 0 {
-		errs = append(errs, field.Required(w.Field(), "at least one of resourceRules and nonResourceRules has to be non-empty"))
+		at.Required("at least one of resourceRules and nonResourceRules has to be non-empty")
 	}
-	resources := w.Child("resourceRules")
 	for i := range r.ResourceRules {
-		at := resources.Index(i)
-		errs = append(errs, flowResources(&r.ResourceRules[i], &at)...)
+		flowResources(resources.Index(i), &r.ResourceRules[i])
 	}
-	others := w.Child("nonResourceRules")
 	for i := range r.NonResourceRules {
-		rule, at := &r.NonResourceRules[i], others.Index(i)
-		errs = append(errs, flowVerbs(rule.Verbs, &at)...)
-		errs = append(errs, wildcards(rule.NonResourceURLs, &at, "nonResourceURLs", "nonResourceURLs must contain at least one value", "non-resource URLs")...)
-		urls := at.Child("nonResourceURLs")
-		for j, u := range rule.NonResourceURLs {
-			if why := flowURL(u); why != "" && !slices.Contains(rule.NonResourceURLs, "*") {
-				item := urls.Index(j)
-				errs = append(errs, field.Invalid(item.Field(), u, why))
-			}
-		}
+		flowURLs(others.Index(i), &r.NonResourceRules[i])
 	}
-	return errs
 }
+
+var subjectKinds = []flowcontrolv1.SubjectKind{flowcontrolv1.SubjectKindGroup, flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser}
 
 // flowSubject checks that a subject has the field of its kind, and no other.
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaSubject
 //upstream:pkg/apis/flowcontrol/validation.ValidateUserSubject
 //upstream:pkg/apis/flowcontrol/validation.ValidateGroupSubject
-func flowSubject(s *flowcontrolv1.Subject, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Supported(s.Kind, w, "kind", flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser, flowcontrolv1.SubjectKindGroup)
-	if len(errs) > 0 {
-		return errs
+func flowSubject(at check.Field, s *flowcontrolv1.Subject) {
+	if !slices.Contains(subjectKinds, s.Kind) {
+		check.Supported(at.Child("kind"), s.Kind, subjectKinds...)
+		return
 	}
 	for _, part := range [...]struct {
 		kind  flowcontrolv1.SubjectKind
 		name  string
 		set   bool
-		check func(at *fieldrules.Path) field.ErrorList
+		check func(at check.Field)
 	}{
-		{flowcontrolv1.SubjectKindServiceAccount, "serviceAccount", s.ServiceAccount != nil, func(at *fieldrules.Path) field.ErrorList { return flowAccount(s.ServiceAccount, at) }},
-		{flowcontrolv1.SubjectKindUser, "user", s.User != nil, func(at *fieldrules.Path) field.ErrorList { return fieldrules.Required(s.User.Name, at, "name") }},
-		{flowcontrolv1.SubjectKindGroup, "group", s.Group != nil, func(at *fieldrules.Path) field.ErrorList { return fieldrules.Required(s.Group.Name, at, "name") }},
+		{flowcontrolv1.SubjectKindServiceAccount, "serviceAccount", s.ServiceAccount != nil, func(at check.Field) { flowAccount(at, s.ServiceAccount) }},
+		{flowcontrolv1.SubjectKindUser, "user", s.User != nil, func(at check.Field) { check.Required(at.Child("name"), s.User.Name) }},
+		{flowcontrolv1.SubjectKindGroup, "group", s.Group != nil, func(at check.Field) { check.Required(at.Child("name"), s.Group.Name) }},
 	} {
-		at := w.Child(part.name)
-		switch {
+		switch at := at.Child(part.name); {
 		case part.kind == s.Kind && part.set:
-			errs = append(errs, part.check(&at)...)
+			part.check(at)
 		case part.kind == s.Kind:
-			errs = append(errs, field.Required(at.Field(), fmt.Sprintf("%s is required when subject kind is '%s'", part.name, part.kind)))
+			at.Required(fmt.Sprintf("%s is required when subject kind is '%s'", part.name, part.kind))
 		case part.set:
-			errs = append(errs, field.Forbidden(at.Field(), fmt.Sprintf("%s is forbidden when subject kind is not '%s'", part.name, part.kind)))
+			at.Forbidden(fmt.Sprintf("%s is forbidden when subject kind is not '%s'", part.name, part.kind))
 		}
 	}
-	return errs
 }
 
 //upstream:pkg/apis/flowcontrol/validation.ValidateServiceAccountSubject
-func flowAccount(a *flowcontrolv1.ServiceAccountSubject, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(a.Name, w, "name")
-	if a.Name != "" && a.Name != flowcontrolv1.NameAll {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(a.Name, false), a.Name, w, "name")...)
+func flowAccount(at check.Field, a *flowcontrolv1.ServiceAccountSubject) {
+	check.Required(at.Child("name"), a.Name)
+	if a.Name != flowcontrolv1.NameAll {
+		check.IfSet(at.Child("name"), a.Name, check.DNSName)
 	}
 	if a.Namespace == "" {
-		return append(errs, field.Required(w.ChildField("namespace"), "must specify namespace for service account"))
+		at.Child("namespace").Required("must specify namespace for service account")
 	}
-	return append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(a.Namespace, false), a.Namespace, w, "namespace")...)
+	check.IfSet(at.Child("namespace"), a.Namespace, check.DNSLabel)
 }
 
 //upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaResourcePolicyRule
-func flowResources(r *flowcontrolv1.ResourcePolicyRule, w *fieldrules.Path) field.ErrorList {
-	errs := flowVerbs(r.Verbs, w)
-	errs = append(errs, wildcards(r.APIGroups, w, "apiGroups", "resource rules must supply at least one api group", "api groups")...)
-	errs = append(errs, wildcards(r.Resources, w, "resources", "resource rules must supply at least one resource", "resources")...)
+func flowResources(at check.Field, r *flowcontrolv1.ResourcePolicyRule) {
+	namespaces := at.Child("namespaces")
+	flowVerbs(at.Child("verbs"), r.Verbs)
+	wildcards(at.Child("apiGroups"), r.APIGroups, "resource rules must supply at least one api group", "api groups")
+	wildcards(at.Child("resources"), r.Resources, "resource rules must supply at least one resource", "resources")
 	if len(r.Namespaces) == 0 && r.ClusterScope {
-		return errs
+		return
 	}
-	errs = append(errs, wildcards(r.Namespaces, w, "namespaces", "resource rules that are not cluster scoped must supply at least one namespace", "namespaces")...)
+	wildcards(namespaces, r.Namespaces, "resource rules that are not cluster scoped must supply at least one namespace", "namespaces")
 	if slices.Contains(r.Namespaces, flowcontrolv1.NamespaceEvery) {
-		return errs
+		return
 	}
-	list := w.Child("namespaces")
 	for i, n := range r.Namespaces {
-		at := list.Index(i)
 		for _, m := range fieldrules.NameIsLabel(n, false) {
-			errs = append(errs, field.Invalid(at.Field(), n, "each member of this list must be '*' or a DNS-1123 label; "+m))
+			namespaces.Index(i).Invalid(n, "each member of this list must be '*' or a DNS-1123 label; "+m)
 		}
 	}
-	return errs
 }
 
 // flowVerbsOf are the verbs of requests, in order.
@@ -241,28 +215,39 @@ func flowResources(r *flowcontrolv1.ResourcePolicyRule, w *fieldrules.Path) fiel
 //upstream:pkg/apis/flowcontrol/validation.supportedVerbs
 var flowVerbsOf = []string{"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"}
 
-func flowVerbs(verbs []string, w *fieldrules.Path) field.ErrorList {
-	errs := wildcards(verbs, w, "verbs", "verbs must contain at least one value", "verbs")
-	if slices.Contains(verbs, flowcontrolv1.VerbAll) {
-		return errs
+func flowVerbs(at check.Field, verbs []string) {
+	wildcards(at, verbs, "verbs must contain at least one value", "verbs")
+	unknown := func(v string) bool { return !slices.Contains(flowVerbsOf, v) }
+	if !slices.Contains(verbs, flowcontrolv1.VerbAll) && slices.ContainsFunc(verbs, unknown) {
+		at.NotSupported(verbs, flowVerbsOf...)
 	}
-	if slices.ContainsFunc(verbs, func(v string) bool { return !slices.Contains(flowVerbsOf, v) }) {
-		errs = append(errs, field.NotSupported(w.ChildField("verbs"), verbs, flowVerbsOf))
-	}
-	return errs
 }
 
 // wildcards checks that a list is not empty, and that "*" has no elements beside it.
 //
 //upstream:pkg/apis/flowcontrol/validation.hasWildcard
-func wildcards(list []string, w *fieldrules.Path, name, missing, others string) field.ErrorList {
+func wildcards(at check.Field, list []string, missing, others string) {
 	switch {
 	case len(list) == 0:
-		return field.ErrorList{field.Required(w.ChildField(name), missing)}
+		at.Required(missing)
 	case len(list) > 1 && slices.Contains(list, "*"):
-		return field.ErrorList{field.Invalid(w.ChildField(name), list, "if '*' is present, must not specify other "+others)}
+		at.Invalid(list, "if '*' is present, must not specify other "+others)
 	}
-	return nil
+}
+
+//upstream:pkg/apis/flowcontrol/validation.ValidateFlowSchemaNonResourcePolicyRule
+func flowURLs(at check.Field, r *flowcontrolv1.NonResourcePolicyRule) {
+	urls := at.Child("nonResourceURLs")
+	flowVerbs(at.Child("verbs"), r.Verbs)
+	wildcards(urls, r.NonResourceURLs, "nonResourceURLs must contain at least one value", "non-resource URLs")
+	if slices.Contains(r.NonResourceURLs, "*") {
+		return
+	}
+	for i, u := range r.NonResourceURLs {
+		if why := flowURL(u); why != "" {
+			urls.Index(i).Invalid(u, why)
+		}
+	}
 }
 
 // flowURL returns the error of a path, or an empty string.

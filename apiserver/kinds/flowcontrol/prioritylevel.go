@@ -2,7 +2,6 @@ package flowcontrol
 
 import (
 	"context"
-	"fmt"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -34,7 +34,7 @@ func PriorityLevels() kinds.Kind {
 		},
 		StatusReset: []string{"metadata"},
 		ValidateStatus: func(p, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
-			return conditionTypes(len(p.Status.Conditions), func(i int) string { return string(p.Status.Conditions[i].Type) })
+			return conditionTypes(p.Status.Conditions, func(c flowcontrolv1.PriorityLevelConfigurationCondition) string { return string(c.Type) })
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Type", "string", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
@@ -83,46 +83,42 @@ const roundTripAnnotation = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrenc
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelConfiguration
 //upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelConfigurationSpec
-func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
-	var errs field.ErrorList
-	if _, ok := p.Annotations[roundTripAnnotation]; ok {
-		errs = append(errs, field.Forbidden(fieldrules.Metadata.ChildField("annotations"), fmt.Sprintf("annotation '%s' is forbidden", roundTripAnnotation)))
-	}
-	s := &p.Spec
+func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) (errs field.ErrorList) {
+	object, s := check.Object(&errs), &p.Spec
+	spec := object.Child("spec")
+	kind, limits, exempt := spec.Child("type"), spec.Child("limited"), spec.Child("exempt")
+	_, ok := p.Annotations[roundTripAnnotation]
+	check.Forbid(object.Child("metadata").Child("annotations"), ok, "annotation '"+roundTripAnnotation+"' is forbidden")
 	if (p.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("type"), s.Type, "must be 'Exempt' if and only if `name` is 'exempt'"))
+		kind.Invalid(s.Type, "must be 'Exempt' if and only if `name` is 'exempt'")
 	}
 	if s.Limited != nil {
-		if s.Type != flowcontrolv1.PriorityLevelEnablementLimited {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("limited"), ""))
-		}
-		errs = append(errs, limitResponse(&s.Limited.LimitResponse)...)
+		check.Forbid(limits, s.Type != flowcontrolv1.PriorityLevelEnablementLimited, "")
+		limitResponse(limits.Child("limitResponse"), &s.Limited.LimitResponse)
 	}
-	if s.Exempt != nil && s.Type != flowcontrolv1.PriorityLevelEnablementExempt {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("exempt"), ""))
-	}
+	check.Forbid(exempt, s.Exempt != nil && s.Type != flowcontrolv1.PriorityLevelEnablementExempt, "")
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
 		if e := s.Exempt; e != nil {
-			at := fieldrules.Spec.Child("exempt")
-			errs = append(errs, shares(e.NominalConcurrencyShares, e.LendablePercent, &at)...)
+			shares(exempt, e.NominalConcurrencyShares, e.LendablePercent)
 		}
 	case flowcontrolv1.PriorityLevelEnablementLimited:
 		if s.Limited == nil {
-			errs = append(errs, field.Required(fieldrules.Spec.ChildField("limited"), ""))
+			limits.Required("")
 		} else {
-			errs = append(errs, limited(s.Limited)...)
+			limited(limits, s.Limited)
 		}
 	default:
-		errs = append(errs, fieldrules.OneOf(s.Type, &fieldrules.Spec, "type", flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)...)
+		check.OneOf(kind, s.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited)
 	}
-	return append(errs, mandatory(p)...)
+	mandatory(spec, p)
+	return errs
 }
 
 // mandatory checks that the mandatory levels have their fixed spec, except for the shares of the level "exempt".
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidateIfMandatoryPriorityLevelConfigurationObject
-func mandatory(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
+func mandatory(spec check.Field, p *flowcontrolv1.PriorityLevelConfiguration) {
 	for _, m := range bootstrap.MandatoryPriorityLevelConfigurations {
 		if m.Name != p.Name {
 			continue
@@ -132,59 +128,46 @@ func mandatory(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 			is.Exempt, why = m.Spec.Exempt, "spec of '%s' except the 'spec.exempt' field must equal the fixed value"
 		}
 		if !equality.Semantic(m.Spec, is) {
-			return field.ErrorList{field.Invalid(fieldrules.Spec.Field(), p.Spec, fmt.Sprintf(why, p.Name))}
+			spec.Invalidf(p.Spec, why, p.Name)
 		}
 	}
-	return nil
 }
 
 //upstream:pkg/apis/flowcontrol/validation.ValidateExemptPriorityLevelConfiguration
-func shares(n, lendable *int32, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func shares(in check.Field, n, lendable *int32) {
 	if n != nil && *n < 0 {
-		errs = append(errs, field.Invalid(w.ChildField("nominalConcurrencyShares"), *n, "must be a non-negative integer"))
+		in.Child("nominalConcurrencyShares").Invalid(*n, "must be a non-negative integer")
 	}
 	if lendable != nil && (*lendable < 0 || *lendable > 100) {
-		errs = append(errs, field.Invalid(w.ChildField("lendablePercent"), *lendable, "must be between 0 and 100, inclusive"))
+		in.Child("lendablePercent").Invalid(*lendable, "must be between 0 and 100, inclusive")
 	}
-	return errs
 }
 
 //upstream:pkg/apis/flowcontrol/validation.ValidateLimitedPriorityLevelConfiguration
 //upstream:pkg/apis/flowcontrol/validation.ValidateLimitResponse
-func limited(l *flowcontrolv1.LimitedPriorityLevelConfiguration) field.ErrorList {
-	at := fieldrules.Spec.Child("limited")
-	errs := shares(l.NominalConcurrencyShares, l.LendablePercent, &at)
+func limited(at check.Field, l *flowcontrolv1.LimitedPriorityLevelConfiguration) {
+	shares(at, l.NominalConcurrencyShares, l.LendablePercent)
 	if b := l.BorrowingLimitPercent; b != nil && *b < 0 {
-		errs = append(errs, field.Invalid(at.ChildField("borrowingLimitPercent"), *b, "if specified, must be a non-negative integer"))
+		at.Child("borrowingLimitPercent").Invalid(*b, "if specified, must be a non-negative integer")
 	}
-	in := at.Child("limitResponse")
-	switch r := &l.LimitResponse; r.Type {
+	switch r, in := &l.LimitResponse, at.Child("limitResponse"); r.Type {
 	case flowcontrolv1.LimitResponseTypeReject:
 	case flowcontrolv1.LimitResponseTypeQueue:
-		if r.Queuing != nil {
-			of := in.Child("queuing")
-			errs = append(errs, queuing(r.Queuing, &of)...)
-		}
+		check.Optional(in.Child("queuing"), r.Queuing, queuing)
 	default:
-		errs = append(errs, fieldrules.OneOf(r.Type, &in, "type", flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)...)
+		check.OneOf(in.Child("type"), r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)
 	}
-	return errs
 }
 
 // limitResponse checks that a response has the queues of its type, and no others. kube-apiserver does so by generated code, for
 // the configuration of any type.
-func limitResponse(r *flowcontrolv1.LimitResponse) field.ErrorList {
-	limited := fieldrules.Spec.Child("limited")
-	at := limited.Child("limitResponse")
-	errs := fieldrules.Required(r.Type, &at, "type")
-	switch queues := r.Type == flowcontrolv1.LimitResponseTypeQueue; {
-	case queues && r.Queuing == nil:
-		errs = append(errs, field.Required(at.ChildField("queuing"), ""))
-	case !queues && r.Queuing != nil:
-		errs = append(errs, field.Forbidden(at.ChildField("queuing"), ""))
+func limitResponse(at check.Field, r *flowcontrolv1.LimitResponse) {
+	queues := r.Type == flowcontrolv1.LimitResponseTypeQueue
+	check.Required(at.Child("type"), r.Type)
+	if queues && r.Queuing == nil {
+		at.Child("queuing").Required("")
 	}
-	return errs
+	check.Forbid(at.Child("queuing"), !queues && r.Queuing != nil, "")
 }
 
 // maxQueues is the limit of the queues of a level.
@@ -193,29 +176,24 @@ const maxQueues = 10_000_000
 // queuing checks the queues, and that the hash of a flow has enough bits to choose a hand of queues.
 //
 //upstream:pkg/apis/flowcontrol/validation.ValidatePriorityLevelQueuingConfiguration
-func queuing(q *flowcontrolv1.QueuingConfiguration, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	refuse := func(name string, value int32, why string) {
-		errs = append(errs, field.Invalid(w.ChildField(name), value, why))
-	}
+func queuing(at check.Field, q flowcontrolv1.QueuingConfiguration) {
 	if q.QueueLengthLimit <= 0 {
-		refuse("queueLengthLimit", q.QueueLengthLimit, "must be positive")
+		at.Child("queueLengthLimit").Invalid(q.QueueLengthLimit, "must be positive")
 	}
-	switch {
+	switch queues := at.Child("queues"); {
 	case q.Queues <= 0:
-		refuse("queues", q.Queues, "must be positive")
+		queues.Invalid(q.Queues, "must be positive")
 	case q.Queues > maxQueues:
-		refuse("queues", q.Queues, fmt.Sprintf("must not be greater than %d", maxQueues))
+		queues.Invalidf(q.Queues, "must not be greater than %d", maxQueues)
 	}
-	switch {
+	switch hand := at.Child("handSize"); {
 	case q.HandSize <= 0:
-		refuse("handSize", q.HandSize, "must be positive")
+		hand.Invalid(q.HandSize, "must be positive")
 	case q.HandSize > q.Queues:
-		refuse("handSize", q.HandSize, fmt.Sprintf("should not be greater than queues (%d)", q.Queues))
+		hand.Invalidf(q.HandSize, "should not be greater than queues (%d)", q.Queues)
 	case shufflesharding.RequiredEntropyBits(int(q.Queues), int(q.HandSize)) > shufflesharding.MaxHashBits:
-		refuse("handSize", q.HandSize, fmt.Sprintf("required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues, q.HandSize, shufflesharding.MaxHashBits))
+		hand.Invalidf(q.HandSize, "required entropy bits of deckSize %d and handSize %d should not be greater than %d", q.Queues, q.HandSize, shufflesharding.MaxHashBits)
 	}
-	return errs
 }
 
 //upstream:pkg/printers/internalversion.printPriorityLevelConfiguration

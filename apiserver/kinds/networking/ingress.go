@@ -8,12 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -39,17 +41,15 @@ func Ingresses() kinds.Kind {
 			return []string{fmt.Sprintf("annotation %q is deprecated, please use 'spec.ingressClassName' instead", classAnnotation)}
 		},
 		Status: true,
-		ValidateStatus: func(in, old *networkingv1.Ingress) field.ErrorList {
-			var errs field.ErrorList
+		ValidateStatus: func(in, old *networkingv1.Ingress) (errs field.ErrorList) {
 			var known []string
 			for _, address := range old.Status.LoadBalancer.Ingress {
 				known = append(known, address.IP)
 			}
-			balancer := fieldrules.Status.Child("loadBalancer")
-			list := balancer.Child("ingress")
+			list := check.Object(&errs).Child("status").Child("loadBalancer").Child("ingress")
 			for i, address := range in.Status.LoadBalancer.Ingress {
 				at := list.Index(i)
-				errs = append(errs, fieldrules.LoadBalancerAddress(address.IP, address.Hostname, true, known, &at)...)
+				at.Report(fieldrules.LoadBalancerAddress(address.IP, address.Hostname, true, known, &at.Path)...)
 			}
 			return errs
 		},
@@ -72,58 +72,49 @@ const classAnnotation = "kubernetes.io/ingress.class"
 // ingressClass checks that a new ingress does not have both the annotation and the field for the class.
 //
 //upstream:pkg/apis/networking/validation.ValidateIngressCreate
-func ingressClass(in *networkingv1.Ingress) field.ErrorList {
+func ingressClass(in *networkingv1.Ingress) (errs field.ErrorList) {
 	class, set := in.Annotations[classAnnotation]
 	if c := in.Spec.IngressClassName; set && c != nil && *c != class {
-		return field.ErrorList{field.Invalid(field.NewPath("annotations").Child(classAnnotation), class,
-			"must match `ingressClassName` when both are specified")}
-	}
-	return nil
-}
-
-//upstream:pkg/apis/networking/validation.ValidateIngressSpec
-//upstream:pkg/apis/networking/validation.validateIngressTLS
-//upstream:pkg/apis/networking/validation.validateTLSSecretName
-func validateIngress(in *networkingv1.Ingress) field.ErrorList {
-	s := &in.Spec
-	var errs field.ErrorList
-	if len(s.Rules) == 0 && s.DefaultBackend == nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), s.Rules,
-			"either `defaultBackend` or `rules` must be specified"))
-	}
-	if s.DefaultBackend != nil {
-		at := fieldrules.Spec.Child("defaultBackend")
-		errs = append(errs, ingressBackend(s.DefaultBackend, &at)...)
-	}
-	list := fieldrules.Spec.Child("rules")
-	for i := range s.Rules {
-		at := list.Index(i)
-		errs = append(errs, ingressRule(&s.Rules[i], &at)...)
-	}
-	list = fieldrules.Spec.Child("tls")
-	for i := range s.TLS {
-		item := list.Index(i)
-		hosts := item.Child("hosts")
-		for j, h := range s.TLS[i].Hosts {
-			at := hosts.Index(j)
-			errs = append(errs, hostPattern(h, &at, "")...)
-		}
-		if name := s.TLS[i].SecretName; name != "" {
-			errs = append(errs, fieldrules.DNSName(name, &item, "secretName")...)
-		}
-	}
-	if c := s.IngressClassName; c != nil {
-		errs = append(errs, fieldrules.DNSName(*c, &fieldrules.Spec, "ingressClassName")...)
+		check.Object(&errs).Child("annotations").Child(classAnnotation).Invalid(class, "must match `ingressClassName` when both are specified")
 	}
 	return errs
 }
 
-// hostPattern checks a host name. Its first label may be a wildcard.
-func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorList {
-	if strings.Contains(h, "*") {
-		return fieldrules.Invalid(validation.IsWildcardDNS1123Subdomain(h), h, fldPath, name)
+//upstream:pkg/apis/networking/validation.ValidateIngressSpec
+func validateIngress(in *networkingv1.Ingress) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &in.Spec
+	rules, tls := spec.Child("rules"), spec.Child("tls")
+	if len(s.Rules) == 0 && s.DefaultBackend == nil {
+		spec.Invalid(s.Rules, "either `defaultBackend` or `rules` must be specified")
 	}
-	return fieldrules.Invalid(validation.IsDNS1123Subdomain(h), h, fldPath, name)
+	check.Optional(spec.Child("defaultBackend"), s.DefaultBackend, ingressBackend)
+	for i := range s.Rules {
+		ingressRule(rules.Index(i), &s.Rules[i])
+	}
+	for i := range s.TLS {
+		ingressTLS(tls.Index(i), &s.TLS[i])
+	}
+	check.Optional(spec.Child("ingressClassName"), s.IngressClassName, check.DNSName)
+	return errs
+}
+
+//upstream:pkg/apis/networking/validation.validateIngressTLS
+//upstream:pkg/apis/networking/validation.validateTLSSecretName
+func ingressTLS(at check.Field, t *networkingv1.IngressTLS) {
+	hosts := at.Child("hosts")
+	for i, h := range t.Hosts {
+		hostPattern(hosts.Index(i), h)
+	}
+	check.IfSet(at.Child("secretName"), t.SecretName, check.DNSName)
+}
+
+// hostPattern checks a host name. Its first label may be a wildcard.
+func hostPattern(at check.Field, h string) {
+	if strings.Contains(h, "*") {
+		check.Valid(at, h, validation.IsWildcardDNS1123Subdomain)
+	} else {
+		check.Valid(at, h, validation.IsDNS1123Subdomain)
+	}
 }
 
 // ingressRule checks the host and the paths of a rule.
@@ -131,116 +122,109 @@ func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorLis
 //upstream:pkg/apis/networking/validation.validateIngressRules
 //upstream:pkg/apis/networking/validation.validateIngressRuleValue
 //upstream:pkg/apis/networking/validation.validateHTTPIngressRuleValue
-func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if r.Host != "" {
-		if netutils.ParseIPSloppy(r.Host) != nil {
-			errs = append(errs, field.Invalid(fldPath.ChildField("host"), r.Host, "must be a DNS name, not an IP address"))
-		}
-		errs = append(errs, hostPattern(r.Host, fldPath, "host")...)
+func ingressRule(at check.Field, r *networkingv1.IngressRule) {
+	host, paths := at.Child("host"), at.Child("http").Child("paths")
+	if netutils.ParseIPSloppy(r.Host) != nil {
+		host.Invalid(r.Host, "must be a DNS name, not an IP address")
 	}
+	check.IfSet(host, r.Host, hostPattern)
 	if r.HTTP == nil {
-		return errs
+		return
 	}
-	http := fldPath.Child("http")
-	list := http.Child("paths")
 	if len(r.HTTP.Paths) == 0 {
-		errs = append(errs, field.Required(list.Field(), ""))
+		paths.Required("")
 	}
 	for i := range r.HTTP.Paths {
-		p, at := &r.HTTP.Paths[i], list.Index(i)
-		errs = append(errs, ingressPath(p, &at)...)
-		if p.PathType == nil {
-			continue
-		}
-		backend := at.Child("backend")
-		errs = append(errs, ingressBackend(&p.Backend, &backend)...)
+		ingressPath(paths.Index(i), &r.HTTP.Paths[i])
 	}
-	return errs
 }
 
-// ingressPath checks a path of a rule and its backend.
+// ingressPath checks a path of a rule and its backend. The backend of a path without a type is not checked.
 //
 //upstream:pkg/apis/networking/validation.validateHTTPIngressPath
-func ingressPath(p *networkingv1.HTTPIngressPath, fldPath *fieldrules.Path) field.ErrorList {
+func ingressPath(at check.Field, p *networkingv1.HTTPIngressPath) {
+	kind, path := at.Child("pathType"), at.Child("path")
 	if p.PathType == nil {
-		return field.ErrorList{field.Required(fldPath.ChildField("pathType"), "pathType must be specified")}
+		kind.Required("pathType must be specified")
+		return
 	}
-	var errs field.ErrorList
 	switch *p.PathType {
 	case networkingv1.PathTypeExact, networkingv1.PathTypePrefix:
-		if !strings.HasPrefix(p.Path, "/") {
-			errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, "must be an absolute path"))
-		}
-		for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
-			if strings.Contains(p.Path, bad) {
-				errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, fmt.Sprintf("must not contain '%s'", bad)))
-			}
-		}
-		for _, bad := range []string{"/..", "/."} {
-			if strings.HasSuffix(p.Path, bad) {
-				errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, fmt.Sprintf("cannot end with '%s'", bad)))
-			}
-		}
+		plainPath(path, p.Path)
 	case networkingv1.PathTypeImplementationSpecific:
-		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
-			errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, "must be an absolute path"))
-		}
+		check.IfSet(path, p.Path, absolutePath)
 	default:
-		errs = append(errs, field.NotSupported(fldPath.ChildField("pathType"), *p.PathType, []networkingv1.PathType{
-			networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix}))
+		kind.NotSupported(*p.PathType, "Exact", "ImplementationSpecific", "Prefix")
 	}
-	return errs
+	ingressBackend(at.Child("backend"), p.Backend)
+}
+
+func absolutePath(at check.Field, path string) {
+	if !strings.HasPrefix(path, "/") {
+		at.Invalid(path, "must be an absolute path")
+	}
+}
+
+// plainPath checks that a path is absolute, and has no parts that are empty, "." or "..".
+//
+//upstream:pkg/apis/networking/validation.validateHTTPIngressPath
+func plainPath(at check.Field, path string) {
+	absolutePath(at, path)
+	for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
+		if strings.Contains(path, bad) {
+			at.Invalid(path, "must not contain '"+bad+"'")
+		}
+	}
+	for _, bad := range []string{"/..", "/."} {
+		if strings.HasSuffix(path, bad) {
+			at.Invalid(path, "cannot end with '"+bad+"'")
+		}
+	}
 }
 
 // ingressBackend checks that a backend is either a service or a resource.
 //
 //upstream:pkg/apis/networking/validation.validateIngressBackend
-func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) field.ErrorList {
+func ingressBackend(at check.Field, b networkingv1.IngressBackend) {
 	switch {
 	case b.Service != nil && b.Resource != nil:
-		return field.ErrorList{field.Invalid(fldPath.Field(), "", "cannot set both resource and service backends")}
+		at.Invalid("", "cannot set both resource and service backends")
 	case b.Resource != nil:
-		at := fldPath.Child("resource")
-		return resourceBackend(b.Resource, &at)
+		resourceBackend(at.Child("resource"), b.Resource)
 	case b.Service == nil:
-		return field.ErrorList{field.Invalid(fldPath.Field(), "", "resource or service backend is required")}
-	}
-	at := fldPath.Child("service")
-	var errs field.ErrorList
-	if b.Service.Name == "" {
-		errs = append(errs, field.Required(at.ChildField("name"), ""))
-	} else {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(b.Service.Name, false),
-			b.Service.Name, &at, "name")...)
-	}
-	ports := at.Child("port")
-	switch p := b.Service.Port; {
-	case p.Name != "" && p.Number != 0:
-		errs = append(errs, field.Invalid(fldPath.Field(), "", "cannot set both port name & port number"))
-	case p.Name != "":
-		errs = append(errs, fieldrules.Invalid(validation.IsValidPortName(p.Name), p.Name, &ports, "name")...)
-	case p.Number != 0:
-		errs = append(errs, fieldrules.Port(p.Number, &ports, "number")...)
+		at.Invalid("", "resource or service backend is required")
 	default:
-		errs = append(errs, field.Required(fldPath.Field(), "port name or number is required"))
+		serviceBackend(at, b.Service)
 	}
-	return errs
+}
+
+// serviceBackend checks the service of the backend in.
+//
+//upstream:pkg/apis/networking/validation.validateIngressBackend
+func serviceBackend(in check.Field, s *networkingv1.IngressServiceBackend) {
+	service := in.Child("service")
+	check.DNSLabel(service.Child("name"), s.Name)
+	switch p, port := s.Port, service.Child("port"); {
+	case p.Name != "" && p.Number != 0:
+		in.Invalid("", "cannot set both port name & port number")
+	case p.Name != "":
+		check.Valid(port.Child("name"), p.Name, validation.IsValidPortName)
+	case p.Number != 0:
+		check.Port(port.Child("number"), p.Number)
+	default:
+		in.Required("port name or number is required")
+	}
 }
 
 // resourceBackend checks the reference of a backend to a resource.
 //
 //upstream:pkg/apis/networking/validation.validateIngressTypedLocalObjectReference
-func resourceBackend(r *corev1.TypedLocalObjectReference, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if r.APIGroup != nil {
-		errs = fieldrules.Invalid(validation.IsDNS1123Subdomain(*r.APIGroup), *r.APIGroup, fldPath, "apiGroup")
-	}
+func resourceBackend(at check.Field, r *corev1.TypedLocalObjectReference) {
+	check.Optional(at.Child("apiGroup"), r.APIGroup, check.DNSName)
 	for _, part := range [...]struct{ name, value string }{{"kind", r.Kind}, {"name", r.Name}} {
-		errs = append(errs, fieldrules.Required(part.value, fldPath, part.name)...)
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, fldPath, part.name)...)
+		check.Required(at.Child(part.name), part.value)
+		check.Valid(at.Child(part.name), part.value, content.IsPathSegmentName)
 	}
-	return errs
 }
 
 //upstream:pkg/printers/internalversion.printIngress

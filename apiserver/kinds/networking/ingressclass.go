@@ -2,11 +2,13 @@ package networking
 
 import (
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -30,8 +32,9 @@ func IngressClasses() kinds.Kind {
 			}
 		},
 		Validate: validateIngressClass,
-		ValidateUpdate: func(c, old *networkingv1.IngressClass) field.ErrorList {
-			return fieldrules.Immutable(c.Spec.Controller, old.Spec.Controller, &fieldrules.Spec, "controller")
+		ValidateUpdate: func(c, old *networkingv1.IngressClass) (errs field.ErrorList) {
+			check.Immutable(check.Object(&errs).Child("spec").Child("controller"), c.Spec.Controller, old.Spec.Controller)
+			return errs
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Controller", "string", "Who serves the ingresses of this class."),
@@ -55,44 +58,42 @@ func IngressClasses() kinds.Kind {
 //
 //upstream:pkg/apis/networking/validation.ValidateIngressClass
 //upstream:pkg/apis/networking/validation.validateIngressClassSpec
+func validateIngressClass(c *networkingv1.IngressClass) (errs field.ErrorList) {
+	spec := check.Object(&errs).Child("spec")
+	controller := spec.Child("controller")
+	if len(c.Spec.Controller) > maxControllerName {
+		controller.TooLong(maxControllerName)
+	}
+	controller.Report(validation.IsDomainPrefixedPath(controller.Path.Field(), c.Spec.Controller)...)
+	check.Optional(spec.Child("parameters"), c.Spec.Parameters, classParameters)
+	return errs
+}
+
 //upstream:pkg/apis/networking/validation.validateIngressClassParametersReference
-func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
-	var errs field.ErrorList
-	if n := c.Spec.Controller; len(n) > maxControllerName {
-		errs = append(errs, field.TooLong(fieldrules.Spec.ChildField("controller"), n, maxControllerName))
+func classParameters(at check.Field, p networkingv1.IngressClassParametersReference) {
+	scope, namespace := at.Child("scope"), at.Child("namespace")
+	check.Optional(at.Child("apiGroup"), p.APIGroup, check.DNSName)
+	namedSegment(at.Child("kind"), p.Kind)
+	namedSegment(at.Child("name"), p.Name)
+	switch {
+	case p.Scope == nil:
+		scope.Required("")
+	case *p.Scope == networkingv1.IngressClassParametersReferenceScopeCluster:
+		check.Forbid(namespace, p.Namespace != nil, "`parameters.scope` is set to 'Cluster'")
+	case *p.Scope != networkingv1.IngressClassParametersReferenceScopeNamespace:
+		scope.NotSupported(*p.Scope, "Cluster", "Namespace")
+	case p.Namespace == nil:
+		namespace.Required("`parameters.scope` is set to 'Namespace'")
+	default:
+		check.Valid(namespace, *p.Namespace, validation.IsDNS1123Label)
 	}
-	errs = append(errs, validation.IsDomainPrefixedPath(fieldrules.Spec.ChildField("controller"), c.Spec.Controller)...)
-	p := c.Spec.Parameters
-	if p == nil {
-		return errs
+}
+
+// namedSegment checks a name that can be any segment of a URL's path.
+func namedSegment(at check.Field, name string) {
+	if name == "" {
+		at.Required("")
+		return
 	}
-	at := fieldrules.Spec.Child("parameters")
-	if p.APIGroup != nil {
-		errs = append(errs, fieldrules.DNSName(*p.APIGroup, &at, "apiGroup")...)
-	}
-	for _, part := range [...]struct{ name, value string }{{"kind", p.Kind}, {"name", p.Name}} {
-		if part.value == "" {
-			errs = append(errs, field.Required(at.ChildField(part.name), ""))
-		} else {
-			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, &at, part.name)...)
-		}
-	}
-	if p.Scope == nil {
-		return append(errs, field.Required(at.ChildField("scope"), ""))
-	}
-	switch *p.Scope {
-	case networkingv1.IngressClassParametersReferenceScopeNamespace:
-		if p.Namespace == nil {
-			return append(errs, field.Required(at.ChildField("namespace"), "`parameters.scope` is set to 'Namespace'"))
-		}
-		return append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*p.Namespace), *p.Namespace, &at, "namespace")...)
-	case networkingv1.IngressClassParametersReferenceScopeCluster:
-		if p.Namespace != nil {
-			return append(errs, field.Forbidden(at.ChildField("namespace"), "`parameters.scope` is set to 'Cluster'"))
-		}
-		return errs
-	}
-	return append(errs, fieldrules.Supported(*p.Scope, &at, "scope",
-		networkingv1.IngressClassParametersReferenceScopeCluster,
-		networkingv1.IngressClassParametersReferenceScopeNamespace)...)
+	check.Valid(at, name, content.IsPathSegmentName)
 }

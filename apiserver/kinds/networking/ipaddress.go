@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
-	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // IPAddresses describes the kind IPAddress.
@@ -25,9 +25,10 @@ func IPAddresses(addresses *core.Addresses) kinds.Kind {
 		Type: &networkingv1.IPAddress{}, List: &networkingv1.IPAddressList{},
 		Plural: "ipaddresses", ShortNames: []string{"ip"}, Cluster: true,
 		Name:     nameIsIP,
-		Validate: func(a *networkingv1.IPAddress) field.ErrorList { return parentReference(a.Spec.ParentRef) },
-		ValidateUpdate: func(a, old *networkingv1.IPAddress) field.ErrorList {
-			return fieldrules.ImmutableUnquoted(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+		Validate: parentReference,
+		ValidateUpdate: func(a, old *networkingv1.IPAddress) (errs field.ErrorList) {
+			check.ImmutableWithoutValue(check.Object(&errs).Child("spec").Child("parentRef"), a.Spec.ParentRef, old.Spec.ParentRef)
+			return errs
 		},
 		Allocator: func(s kinds.Stored[*networkingv1.IPAddress]) kinds.ResourceAllocator[*networkingv1.IPAddress] {
 			addresses.IPs = s
@@ -56,26 +57,16 @@ func nameIsIP(name string, _ bool) []string {
 // parentReference checks the reference to the owner of the address. The group of the core resources is empty.
 //
 //upstream:pkg/apis/networking/validation.validateIPAddressParentReference
-func parentReference(r *networkingv1.ParentReference) field.ErrorList {
-	at := fieldrules.Spec.Child("parentRef")
+func parentReference(a *networkingv1.IPAddress) (errs field.ErrorList) {
+	at, r := check.Object(&errs).Child("spec").Child("parentRef"), a.Spec.ParentRef
 	if r == nil {
-		return field.ErrorList{field.Required(at.Field(), "")}
+		at.Required("")
+		return errs
 	}
-	var errs field.ErrorList
-	if r.Group != "" {
-		errs = append(errs, fieldrules.DNSName(r.Group, &at, "group")...)
-	}
-	for _, part := range [...]struct {
-		name, value string
-		optional    bool
-	}{{"resource", r.Resource, false}, {"name", r.Name, false}, {"namespace", r.Namespace, true}} {
-		switch {
-		case part.value != "":
-			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, &at, part.name)...)
-		case !part.optional:
-			errs = append(errs, field.Required(at.ChildField(part.name), ""))
-		}
-	}
+	check.IfSet(at.Child("group"), r.Group, check.DNSName)
+	namedSegment(at.Child("resource"), r.Resource)
+	namedSegment(at.Child("name"), r.Name)
+	check.IfSet(at.Child("namespace"), r.Namespace, namedSegment)
 	return errs
 }
 

@@ -1,8 +1,6 @@
 package networking
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +10,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -111,109 +110,92 @@ func networkPolicyCIDRs(n *networkingv1.NetworkPolicy) []string {
 // validateNetworkPolicy checks a policy. CIDRs that are known from the stored policy need not be in the canonical form.
 //
 //upstream:pkg/apis/networking/validation.ValidateNetworkPolicySpec
-func validateNetworkPolicy(n *networkingv1.NetworkPolicy, known []string) field.ErrorList {
-	s := &n.Spec
-	errs := fieldrules.LabelSelector(&s.PodSelector, &fieldrules.Spec, "podSelector")
-	list := fieldrules.Spec.Child("ingress")
-	for i := range s.Ingress {
-		at := list.Index(i)
-		errs = append(errs, policySide(s.Ingress[i].Ports, s.Ingress[i].From, &at, "from", known)...)
+func validateNetworkPolicy(n *networkingv1.NetworkPolicy, known []string) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &n.Spec
+	ingress, egress, types := spec.Child("ingress"), spec.Child("egress"), spec.Child("policyTypes")
+	check.LabelSelector(spec.Child("podSelector"), &s.PodSelector)
+	for i, r := range s.Ingress {
+		policyPorts(ingress.Index(i).Child("ports"), r.Ports)
+		policyPeers(ingress.Index(i).Child("from"), r.From, known)
 	}
-	list = fieldrules.Spec.Child("egress")
-	for i := range s.Egress {
-		at := list.Index(i)
-		errs = append(errs, policySide(s.Egress[i].Ports, s.Egress[i].To, &at, "to", known)...)
+	for i, r := range s.Egress {
+		policyPorts(egress.Index(i).Child("ports"), r.Ports)
+		policyPeers(egress.Index(i).Child("to"), r.To, known)
 	}
 	if len(s.PolicyTypes) > 2 {
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes,
-			"may not specify more than two policyTypes"))
+		types.Invalid(s.PolicyTypes, "may not specify more than two policyTypes")
+		return errs
 	}
-	for i, t := range s.PolicyTypes {
-		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
-			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t,
-				[]networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}))
-		}
+	for i := range s.PolicyTypes {
+		check.Supported(types.Index(i), s.PolicyTypes[i], networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 	}
 	return errs
 }
 
-// policyProtocols are the protocols of a policy's ports.
-var policyProtocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-
-// policySide checks the ports and peers of an ingress or egress rule.
-//
 //upstream:pkg/apis/networking/validation.ValidateNetworkPolicyPort
-func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
-	fldPath *fieldrules.Path, name string, known []string) field.ErrorList {
-	var errs field.ErrorList
-	list := fldPath.Child("ports")
+func policyPorts(list check.Field, ports []networkingv1.NetworkPolicyPort) {
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
-		if p.Protocol != nil && !slices.Contains(policyProtocols, *p.Protocol) {
-			errs = append(errs, field.NotSupported(at.ChildField("protocol"), *p.Protocol, policyProtocols))
-		}
-		if p.Port != nil {
-			errs = append(errs, fieldrules.PortOrName(*p.Port, &at, "port")...)
-		}
-		if p.EndPort != nil {
-			switch {
-			case p.Port == nil:
-				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
-					"may not be specified when `port` is not specified"))
-			case p.Port.Type == intstr.String:
-				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
-					"may not be specified when `port` is non-numeric"))
-			default:
-				if *p.EndPort < p.Port.IntVal {
-					errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort, "must be greater than or equal to `port`"))
-				}
-				errs = append(errs, fieldrules.Port(*p.EndPort, &at, "endPort")...)
+		check.OptionalOneOf(at.Child("protocol"), p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+		check.Optional(at.Child("port"), p.Port, check.PortOrName)
+		switch end := at.Child("endPort"); {
+		case p.EndPort == nil:
+		case p.Port == nil:
+			end.Invalid(*p.EndPort, "may not be specified when `port` is not specified")
+		case p.Port.Type == intstr.String:
+			end.Invalid(*p.EndPort, "may not be specified when `port` is non-numeric")
+		default:
+			if *p.EndPort < p.Port.IntVal {
+				end.Invalid(*p.EndPort, "must be greater than or equal to `port`")
 			}
+			check.Port(end, *p.EndPort)
 		}
 	}
-	list = fldPath.Child(name)
-	for i := range peers {
-		at := list.Index(i)
-		errs = append(errs, policyPeer(&peers[i], &at, known)...)
-	}
-	return errs
 }
 
-// policyPeer checks that a peer has either selectors or an IP block.
+// policyPeers checks that each peer has either selectors or an IP block.
 //
 //upstream:pkg/apis/networking/validation.ValidateNetworkPolicyPeer
+func policyPeers(list check.Field, peers []networkingv1.NetworkPolicyPeer, known []string) {
+	for i := range peers {
+		p, at := &peers[i], list.Index(i)
+		if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
+			at.Required("must specify a peer")
+			continue
+		}
+		check.LabelSelector(at.Child("podSelector"), p.PodSelector)
+		check.LabelSelector(at.Child("namespaceSelector"), p.NamespaceSelector)
+		if p.IPBlock != nil {
+			check.Forbid(at, p.PodSelector != nil || p.NamespaceSelector != nil, "may not specify both ipBlock and another peer")
+			ipBlock(at.Child("ipBlock"), p.IPBlock, known)
+		}
+	}
+}
+
+// ipBlock checks a network, and that the exceptions are in it.
+//
 //upstream:pkg/apis/networking/validation.ValidateIPBlock
-func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path, known []string) field.ErrorList {
-	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
-		return field.ErrorList{field.Required(fldPath.Field(), "must specify a peer")}
+func ipBlock(at check.Field, b *networkingv1.IPBlock, known []string) {
+	cidr, exceptions := at.Child("cidr"), at.Child("except")
+	if b.CIDR == "" {
+		cidr.Required("")
+		return
 	}
-	errs := fieldrules.LabelSelector(p.PodSelector, fldPath, "podSelector")
-	errs = append(errs, fieldrules.LabelSelector(p.NamespaceSelector, fldPath, "namespaceSelector")...)
-	if p.IPBlock == nil {
-		return errs
-	}
-	at := fldPath.Child("ipBlock")
-	if p.PodSelector != nil || p.NamespaceSelector != nil {
-		errs = append(errs, field.Forbidden(fldPath.Field(), "may not specify both ipBlock and another peer"))
-	}
-	if p.IPBlock.CIDR == "" {
-		return append(errs, field.Required(at.ChildField("cidr"), ""))
-	}
-	errs = append(errs, validation.IsValidCIDRForLegacyField(at.ChildField("cidr"), p.IPBlock.CIDR, true, known)...)
-	_, outer, err := netutils.ParseCIDRSloppy(p.IPBlock.CIDR)
+	cidr.Report(validation.IsValidCIDRForLegacyField(cidr.Path.Field(), b.CIDR, true, known)...)
+	_, outer, err := netutils.ParseCIDRSloppy(b.CIDR)
 	if err != nil {
-		return errs
+		return
 	}
 	bits, _ := outer.Mask.Size()
-	for i, except := range p.IPBlock.Except {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(at.ChildField("except").Index(i), except, true, known)...)
+	for i, except := range b.Except {
+		at := exceptions.Index(i)
+		at.Report(validation.IsValidCIDRForLegacyField(at.Path.Field(), except, true, known)...)
 		_, inner, err := netutils.ParseCIDRSloppy(except)
 		if err != nil {
 			continue
 		}
 		if innerBits, _ := inner.Mask.Size(); !outer.Contains(inner.IP) || bits >= innerBits {
-			errs = append(errs, field.Invalid(at.ChildField("except").Index(i), except, "must be a strict subset of `cidr`"))
+			at.Invalid(except, "must be a strict subset of `cidr`")
 		}
 	}
-	return errs
 }

@@ -13,6 +13,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -27,8 +28,11 @@ func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 	return kinds.Of[*networkingv1.ServiceCIDR]{
 		Type: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{},
 		Plural: "servicecidrs", Cluster: true,
-		Name:           fieldrules.NameIsSubdomain,
-		ValidateCreate: func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
+		Name: fieldrules.NameIsSubdomain,
+		ValidateCreate: func(c *networkingv1.ServiceCIDR) (errs field.ErrorList) {
+			serviceCIDRs(check.Object(&errs).Child("spec").Child("cidrs"), c.Spec)
+			return errs
+		},
 		ValidateUpdate: validateServiceCIDRUpdate,
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*networkingv1.ServiceCIDR],
@@ -55,45 +59,41 @@ func DefaultServiceCIDR(network netip.Prefix) *networkingv1.ServiceCIDR {
 // serviceCIDRs checks that there are one or two networks, at most one of each IP family.
 //
 //upstream:pkg/apis/networking/validation.validateServiceCIDRSpec
-func serviceCIDRs(cidrs []string, spec networkingv1.ServiceCIDRSpec) field.ErrorList {
-	list := fieldrules.Spec.Child("cidrs")
-	switch n := len(cidrs); {
+func serviceCIDRs(list check.Field, s networkingv1.ServiceCIDRSpec) {
+	switch n := len(s.CIDRs); {
 	case n == 0:
-		return field.ErrorList{field.Required(list.Field(), "at least one CIDR required")}
+		list.Required("at least one CIDR required")
+		return
 	case n > 2:
-		return field.ErrorList{field.Invalid(list.Field(), fieldrules.Internal(spec), "may only hold up to 2 values")}
+		list.Invalid(fieldrules.Internal(s), "may only hold up to 2 values")
+		return
 	}
-	var errs field.ErrorList
-	for i, c := range cidrs {
+	for i, c := range s.CIDRs {
 		at := list.Index(i)
-		errs = append(errs, validation.IsValidCIDR(at.Field(), c)...)
+		at.Report(validation.IsValidCIDR(at.Path.Field(), c)...)
 	}
-	if len(cidrs) == 2 {
-		family := netutils.IPFamilyOfCIDRString(cidrs[0])
-		if family != netutils.IPFamilyUnknown && family == netutils.IPFamilyOfCIDRString(cidrs[1]) {
-			errs = append(errs, field.Invalid(list.Field(), cidrs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
+	if len(s.CIDRs) == 2 {
+		family := netutils.IPFamilyOfCIDRString(s.CIDRs[0])
+		if family != netutils.IPFamilyUnknown && family == netutils.IPFamilyOfCIDRString(s.CIDRs[1]) {
+			list.Invalid(s.CIDRs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64")
 		}
 	}
-	return errs
 }
 
 // validateServiceCIDRUpdate checks that an update at most adds a second network.
 //
 //upstream:pkg/apis/networking/validation.ValidateServiceCIDRUpdate
-func validateServiceCIDRUpdate(c, old *networkingv1.ServiceCIDR) field.ErrorList {
-	is, was := c.Spec.CIDRs, old.Spec.CIDRs
-	list := fieldrules.Spec.Child("cidrs")
+func validateServiceCIDRUpdate(c, old *networkingv1.ServiceCIDR) (errs field.ErrorList) {
+	list, is, was := check.Object(&errs).Child("spec").Child("cidrs"), c.Spec.CIDRs, old.Spec.CIDRs
 	if len(is) != len(was) && !(len(is) == 2 && len(was) == 1) {
-		return field.ErrorList{field.Invalid(list.Field(), is, apivalidation.FieldImmutableErrorMsg)}
+		list.Invalid(is, apivalidation.FieldImmutableErrorMsg)
+		return errs
 	}
-	var errs field.ErrorList
 	for i := range was {
-		if at := list.Index(i); is[i] != was[i] {
-			errs = append(errs, field.Invalid(at.Field(), is[i], apivalidation.FieldImmutableErrorMsg))
-		}
+		check.Immutable(list.Index(i), is[i], was[i])
 	}
 	if len(is) > len(was) {
-		errs = append(errs, serviceCIDRs(is, c.Spec)...)
+		serviceCIDRs(list, c.Spec)
 	}
 	return errs
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -20,8 +21,6 @@ import (
 //upstream:pkg/apis/node/validation.ValidateRuntimeClass
 //upstream:pkg/apis/node/validation.ValidateRuntimeClassUpdate
 //upstream:pkg/apis/node/validation.validateOverhead
-//upstream:pkg/apis/node/validation.validateScheduling
-//upstream:pkg/apis/node/validation.validateTolerations
 //upstream:pkg/printers/internalversion.printRuntimeClass
 func RuntimeClasses() kinds.Kind {
 	return kinds.Of[*nodev1.RuntimeClass]{
@@ -29,30 +28,27 @@ func RuntimeClasses() kinds.Kind {
 		Plural: "runtimeclasses", Cluster: true, NoUnconditionalUpdate: true, CreateOnUpdate: true,
 		AnyFinalizers: true,
 		Name:          fieldrules.NameIsSubdomain,
-		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
-			var errs field.ErrorList
+		Validate: func(r *nodev1.RuntimeClass) (errs field.ErrorList) {
+			object := check.Object(&errs)
 			if r.Overhead != nil {
-				overhead := fieldrules.Root.Child("overhead")
-				errs = append(errs, fieldrules.ResourceRequirements(&corev1.ResourceRequirements{Limits: r.Overhead.PodFixed}, &overhead,
-					fieldrules.ContainerResource, false)...)
+				check.Resources(object.Child("overhead"), &corev1.ResourceRequirements{Limits: r.Overhead.PodFixed}, false, false)
 			}
-			if r.Scheduling != nil {
-				at := fieldrules.Root.Child("scheduling")
-				errs = append(errs, fieldrules.LabelMap(r.Scheduling.NodeSelector, &at, "nodeSelector")...)
-				errs = append(errs, podspec.Tolerations(r.Scheduling.Tolerations, &at)...)
-				errs = append(errs, distinct(r.Scheduling.Tolerations, at.Child("tolerations"))...)
+			check.Optional(object.Child("scheduling"), r.Scheduling, scheduling)
+			return errs
+		},
+		ValidateCreate: func(r *nodev1.RuntimeClass) (errs field.ErrorList) {
+			if at := check.Object(&errs).Child("handler"); r.Handler == "" {
+				at.Required("")
+			} else {
+				check.Valid(at, r.Handler, content.IsDNS1123Label)
 			}
 			return errs
 		},
-		ValidateCreate: func(r *nodev1.RuntimeClass) field.ErrorList {
-			if r.Handler == "" {
-				return fieldrules.Required(r.Handler, &fieldrules.Root, "handler")
-			}
-			return fieldrules.Invalid(content.IsDNS1123Label(r.Handler), r.Handler, &fieldrules.Root, "handler")
-		},
-		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
-			errs := fieldrules.DNSLabel(r.Handler, &fieldrules.Root, "handler")
-			return append(errs, fieldrules.ImmutableUnquoted(r.Handler, old.Handler, &fieldrules.Root, "handler")...)
+		ValidateUpdate: func(r, old *nodev1.RuntimeClass) (errs field.ErrorList) {
+			at := check.Object(&errs).Child("handler")
+			check.DNSLabel(at, r.Handler)
+			check.ImmutableWithoutValue(at, r.Handler, old.Handler)
+			return errs
 		},
 		Warnings: func(r, _ *nodev1.RuntimeClass) []string { return runtimeClassWarnings(r) },
 		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string",
@@ -61,20 +57,25 @@ func RuntimeClasses() kinds.Kind {
 	}
 }
 
+//upstream:pkg/apis/node/validation.validateScheduling
+func scheduling(at check.Field, s nodev1.Scheduling) {
+	check.Labels(at.Child("nodeSelector"), s.NodeSelector)
+	podspec.Tolerations(at.Child("tolerations"), s.Tolerations)
+	distinct(at.Child("tolerations"), s.Tolerations)
+}
+
 // distinct checks that no toleration occurs twice, whatever its seconds are.
 //
 //upstream:pkg/apis/node/validation.validateTolerations
-func distinct(tolerations []corev1.Toleration, list fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func distinct(list check.Field, tolerations []corev1.Toleration) {
 	var seen fieldrules.Seen[corev1.Toleration]
 	for i, t := range tolerations {
 		key := t
 		key.TolerationSeconds = nil
-		if at := list.Index(i); !seen.Add(key) {
-			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(t)))
+		if !seen.Add(key) {
+			list.Index(i).Duplicate(fieldrules.Internal(t))
 		}
 	}
-	return errs
 }
 
 // runtimeClassWarnings warns about deprecated labels of nodes.

@@ -7,49 +7,42 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // containers checks the containers of a pod.
 //
 //upstream:pkg/apis/core/validation.validateContainers
-func (r *rules) containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func (r *rules) containers(spec check.Field, s *corev1.PodSpec) {
 	var regular, ephemeral fieldrules.Seen[string]
 	volumes := indexVolumes(s.Volumes)
-	list := fldPath.Child("containers")
+	containers, inits, ephemerals := spec.Child("containers"), spec.Child("initContainers"), spec.Child("ephemeralContainers")
 	if len(s.Containers) == 0 {
-		errs = append(errs, field.Required(list.Field(), ""))
+		containers.Required("")
 	}
 	for i := range s.Containers {
-		at := list.Index(i)
-		c := &s.Containers[i]
-		errs = append(errs, r.container(c, s, volumes, &at)...)
-		errs = append(errs, handlers(c, s, &at)...)
+		at, c := containers.Index(i), &s.Containers[i]
+		r.container(at, c, s, volumes)
+		handlers(at, c, s)
 		if !regular.Add(c.Name) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
+			at.Child("name").Duplicate(c.Name)
 		}
-		errs = append(errs, restartPolicy(c, &at)...)
+		restartPolicy(at, c)
 	}
-	errs = append(errs, hostPorts(s.Containers, &list)...)
-	errs = append(errs, hostNetworkPorts(s, r.pod != nil, &list)...)
-	list = fldPath.Child("initContainers")
+	hostPorts(containers, s.Containers)
+	hostNetworkPorts(containers, s, r.pod != nil)
 	for i := range s.InitContainers {
-		at := list.Index(i)
-		errs = append(errs, r.initContainer(&s.InitContainers[i], s, volumes, &regular, &at)...)
-		errs = append(errs, hostPorts(s.InitContainers[i:i+1], &list)...)
+		r.initContainer(inits.Index(i), &s.InitContainers[i], s, volumes, &regular)
+		hostPorts(inits, s.InitContainers[i:i+1]) // one by one, as init containers run; as in kube-apiserver, the path has the index 0
 	}
-	for i := range s.InitContainers {
+	for i := range s.InitContainers { // also the empty names, which initContainer leaves out
 		regular.Add(s.InitContainers[i].Name)
 	}
-	list = fldPath.Child("ephemeralContainers")
 	for i := range s.EphemeralContainers {
-		at := list.Index(i)
-		errs = append(errs, r.ephemeralContainer(&s.EphemeralContainers[i], s, volumes, &regular, &ephemeral, &at)...)
+		r.ephemeralContainer(ephemerals.Index(i), &s.EphemeralContainers[i], s, volumes, &regular, &ephemeral)
 	}
-	return errs
 }
 
 // Limits of the rules of when a container restarts.
@@ -64,34 +57,31 @@ const noRestartPolicy = "must specify restartPolicy when restart rules are used"
 // restartPolicy checks when a container restarts, if it is not as its pod says.
 //
 //upstream:pkg/apis/core/validation.validateContainerRestartPolicy
-func restartPolicy(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if c.RestartPolicy != nil {
-		errs = append(errs, fieldrules.Supported(*c.RestartPolicy, fldPath, "restartPolicy", corev1.ContainerRestartPolicyAlways,
-			corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
-	} else if len(c.RestartPolicyRules) > 0 {
-		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"), noRestartPolicy))
+func restartPolicy(at check.Field, c *corev1.Container) {
+	check.OptionalOneOf(at.Child("restartPolicy"), c.RestartPolicy, corev1.ContainerRestartPolicyAlways,
+		corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+	if c.RestartPolicy == nil && len(c.RestartPolicyRules) > 0 {
+		at.Child("restartPolicy").Required(noRestartPolicy)
 	}
-	list := fldPath.Child("restartPolicyRules")
+	list := at.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > maxRestartRules {
-		errs = append(errs, field.TooMany(list.Field(), n, maxRestartRules))
+		list.TooMany(n, maxRestartRules)
 	}
 	for i := range c.RestartPolicyRules {
-		rule, at := &c.RestartPolicyRules[i], list.Index(i)
-		errs = append(errs, fieldrules.Supported(rule.Action, &at, "action", corev1.ContainerRestartRuleActionRestart,
-			corev1.ContainerRestartRuleActionRestartAllContainers)...)
-		if rule.ExitCodes == nil {
-			errs = append(errs, field.Required(at.ChildField("exitCodes"), "must be specified"))
+		rule, r := list.Index(i), &c.RestartPolicyRules[i]
+		check.Supported(rule.Child("action"), r.Action,
+			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		codes := rule.Child("exitCodes")
+		if r.ExitCodes == nil {
+			codes.Required("must be specified")
 			continue
 		}
-		codes := at.Child("exitCodes")
-		errs = append(errs, fieldrules.Supported(rule.ExitCodes.Operator, &codes, "operator",
-			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)...)
-		if n := len(rule.ExitCodes.Values); n > maxExitCodes {
-			errs = append(errs, field.TooMany(codes.ChildField("values"), n, maxExitCodes))
+		check.Supported(codes.Child("operator"), r.ExitCodes.Operator,
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		if n := len(r.ExitCodes.Values); n > maxExitCodes {
+			codes.Child("values").TooMany(n, maxExitCodes)
 		}
 	}
-	return errs
 }
 
 // Sidecar reports whether an init container is a sidecar, which keeps running.
@@ -99,200 +89,162 @@ func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// initContainer checks an init container. others are the names of containers that the pod has beside it.
+// initContainer checks an init container. others are the names of the containers, and of the init containers before c. initContainer
+// adds the name of c.
 //
 //upstream:pkg/apis/core/validation.validateInitContainers
 //upstream:pkg/apis/core/validation.validateInitContainerRestartPolicy
-func (r *rules) initContainer(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, others *fieldrules.Seen[string],
-	fldPath *fieldrules.Path) field.ErrorList {
-	errs := r.container(c, s, volumes, fldPath)
+func (r *rules) initContainer(at check.Field, c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, others *fieldrules.Seen[string]) {
+	r.container(at, c, s, volumes)
 	if c.RestartPolicy != nil {
-		errs = append(errs, restartPolicy(c, fldPath)...)
+		restartPolicy(at, c)
 	} else if len(c.RestartPolicyRules) > 0 {
-		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"), noRestartPolicy))
+		at.Child("restartPolicy").Required(noRestartPolicy)
 	}
 	if others.Has(c.Name) || c.Name != "" && !others.Add(c.Name) {
-		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
+		at.Child("name").Duplicate(c.Name)
 	}
 	if Sidecar(c) {
-		return append(errs, handlers(c, s, fldPath)...)
+		handlers(at, c, s)
+		return
 	}
 	for i, p := range c.ResizePolicy {
 		if p.RestartPolicy == corev1.RestartContainer && !r.restartInit {
-			errs = append(errs, field.Invalid(fldPath.ChildField("resizePolicy").Index(i).Child("restartPolicy"),
-				p.RestartPolicy, "must not be set to 'RestartContainer' for non-sidecar initContainers"))
+			at.Child("resizePolicy").Index(i).Child("restartPolicy").Invalid(p.RestartPolicy,
+				"must not be set to 'RestartContainer' for non-sidecar initContainers")
 		}
 	}
 	const only = "may not be set for init containers without restartPolicy=Always"
-	for _, set := range [...]struct {
-		field string
-		is    bool
-	}{
-		{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
-		{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
-	} {
-		if set.is {
-			errs = append(errs, field.Forbidden(fldPath.ChildField(set.field), only))
-		}
-	}
-	return errs
+	check.Forbid(at.Child("lifecycle"), c.Lifecycle != nil, only)
+	check.Forbid(at.Child("livenessProbe"), c.LivenessProbe != nil, only)
+	check.Forbid(at.Child("readinessProbe"), c.ReadinessProbe != nil, only)
+	check.Forbid(at.Child("startupProbe"), c.StartupProbe != nil, only)
 }
 
 // ephemeralContainer checks an ephemeral container and its target. regular are the names of the containers and init
 // containers, and ephemeral the names of ephemeral containers before it.
 //
 //upstream:pkg/apis/core/validation.validateEphemeralContainers
-func (r *rules) ephemeralContainer(e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes volumeIndex,
-	regular, ephemeral *fieldrules.Seen[string], fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) ephemeralContainer(at check.Field, e *corev1.EphemeralContainer, s *corev1.PodSpec, volumes volumeIndex,
+	regular, ephemeral *fieldrules.Seen[string]) {
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
-	errs := r.container(c, s, volumes, fldPath)
-	if image := c.Image; image != strings.TrimSpace(image) {
-		errs = append(errs, field.Invalid(fldPath.ChildField("image"), image, PaddedImage))
+	r.container(at, c, s, volumes)
+	if c.Image != strings.TrimSpace(c.Image) {
+		at.Child("image").Invalid(c.Image, PaddedImage)
 	}
 	if regular.Has(c.Name) || !ephemeral.Add(c.Name) {
-		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
+		at.Child("name").Duplicate(c.Name)
 	}
 	if e.TargetContainerName != "" && !regular.Has(e.TargetContainerName) {
-		errs = append(errs, field.NotFound(fldPath.ChildField("targetContainerName"), e.TargetContainerName))
+		at.Child("targetContainerName").NotFound(e.TargetContainerName)
 	}
 	const never = "cannot be set for an Ephemeral Container"
-	resources := !reflect.DeepEqual(c.Resources, corev1.ResourceRequirements{})
-	for _, set := range [...]struct {
-		field string
-		is    bool
-	}{
-		{"ports", c.Ports != nil}, {"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil},
-		{"startupProbe", c.StartupProbe != nil}, {"lifecycle", c.Lifecycle != nil},
-		{"resources", resources}, {"resizePolicy", c.ResizePolicy != nil}, {"restartPolicy", c.RestartPolicy != nil},
-		{"restartPolicyRules", c.RestartPolicyRules != nil},
-	} {
-		if set.is {
-			errs = append(errs, field.Forbidden(fldPath.ChildField(set.field), never))
-		}
-	}
+	check.Forbid(at.Child("ports"), c.Ports != nil, never)
+	check.Forbid(at.Child("livenessProbe"), c.LivenessProbe != nil, never)
+	check.Forbid(at.Child("readinessProbe"), c.ReadinessProbe != nil, never)
+	check.Forbid(at.Child("startupProbe"), c.StartupProbe != nil, never)
+	check.Forbid(at.Child("lifecycle"), c.Lifecycle != nil, never)
+	check.Forbid(at.Child("resources"), !reflect.DeepEqual(c.Resources, corev1.ResourceRequirements{}), never)
+	check.Forbid(at.Child("resizePolicy"), c.ResizePolicy != nil, never)
+	check.Forbid(at.Child("restartPolicy"), c.RestartPolicy != nil, never)
+	check.Forbid(at.Child("restartPolicyRules"), c.RestartPolicyRules != nil, never)
 	for i, m := range c.VolumeMounts {
-		at := func() *field.Path { return fldPath.ChildField("volumeMounts").Index(i) }
-		if m.SubPath != "" {
-			errs = append(errs, field.Forbidden(at().Child("subPath"), never))
-		}
-		if m.SubPathExpr != "" {
-			errs = append(errs, field.Forbidden(at().Child("subPathExpr"), never))
-		}
+		mount := at.Child("volumeMounts").Index(i)
+		check.Forbid(mount.Child("subPath"), m.SubPath != "", never)
+		check.Forbid(mount.Child("subPathExpr"), m.SubPathExpr != "", never)
 	}
-	return errs
 }
 
 // container checks the fields that containers of all types have.
 //
 //upstream:pkg/apis/core/validation.validateContainerCommon
-func (r *rules) container(c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.DNSLabel(c.Name, fldPath, "name")
-	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
-	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, fldPath, "imagePullPolicy", corev1.PullAlways,
-		corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, oneOfInOrder(c.TerminationMessagePolicy, fldPath, "terminationMessagePolicy",
-		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
-	errs = append(errs, containerPorts(c.Ports, fldPath)...)
-	errs = append(errs, environment(c, fldPath)...)
-	errs = append(errs, mounts(c, volumes, fldPath)...)
-	errs = append(errs, resizePolicy(c.ResizePolicy, s.RestartPolicy, fldPath)...)
-	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
-		at := fldPath.Child("resources")
-		errs = append(errs, fieldrules.ResourceRequirements(&c.Resources, &at, fieldrules.ContainerResource, r.anyPages)...)
-	}
-	return append(errs, r.containerSecurity(c.SecurityContext, s, fldPath)...)
+func (r *rules) container(at check.Field, c *corev1.Container, s *corev1.PodSpec, volumes volumeIndex) {
+	check.DNSLabel(at.Child("name"), c.Name)
+	check.Required(at.Child("image"), c.Image)
+	check.OneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	check.OneOf(at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
+		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	containerPorts(at.Child("ports"), c.Ports)
+	environment(at, c)
+	mounts(at, c, volumes)
+	resizePolicy(at.Child("resizePolicy"), c.ResizePolicy, s.RestartPolicy)
+	check.Resources(at.Child("resources"), &c.Resources, false, r.anyPages)
+	r.containerSecurity(at.Child("securityContext"), c.SecurityContext, s)
 }
 
-// resizePolicy checks what happens to a container when its resources change.
+// resizePolicy checks the actions when the resources of a container change. As in kube-apiserver, only the path of a
+// duplicate has the index.
 //
 //upstream:pkg/apis/core/validation.validateResizePolicy
-func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func resizePolicy(at check.Field, list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy) {
 	var seen fieldrules.Seen[corev1.ResourceName]
 	for i, p := range list {
-		at := fldPath.ChildField("resizePolicy")
 		if !seen.Add(p.ResourceName) {
-			errs = append(errs, field.Duplicate(at.Index(i), p.ResourceName))
+			at.Index(i).Duplicate(p.ResourceName)
 		}
-		errs = append(errs, fieldrules.OneOf(p.ResourceName, fldPath, "resizePolicy", corev1.ResourceCPU, corev1.ResourceMemory)...)
-		errs = append(errs, fieldrules.OneOf(p.RestartPolicy, fldPath, "resizePolicy", corev1.NotRequired, corev1.RestartContainer)...)
+		check.OneOf(at, p.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
+		check.OneOf(at, p.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
 		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
-			errs = append(errs, field.Invalid(at, p.RestartPolicy,
-				"must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
+			at.Invalid(p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 		}
 	}
-	return errs
 }
 
 // containerPorts checks the ports of a container.
 //
 //upstream:pkg/apis/core/validation.validateContainerPorts
-func containerPorts(ports []corev1.ContainerPort, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	list := fldPath.Child("ports")
+func containerPorts(list check.Field, ports []corev1.ContainerPort) {
 	var names fieldrules.Seen[string]
 	for i := range ports {
-		p, at := &ports[i], list.Index(i)
-		if p.Name != "" {
-			if messages := validation.IsValidPortName(p.Name); len(messages) > 0 {
-				errs = append(errs, fieldrules.Invalid(messages, p.Name, &at, "name")...)
-			} else if !names.Add(p.Name) {
-				errs = append(errs, field.Duplicate(at.ChildField("name"), p.Name))
+		at, p := list.Index(i), &ports[i]
+		if name := at.Child("name"); p.Name != "" {
+			messages := validation.IsValidPortName(p.Name)
+			check.Messages(name, p.Name, messages)
+			if len(messages) == 0 && !names.Add(p.Name) {
+				name.Duplicate(p.Name)
 			}
 		}
 		if p.ContainerPort == 0 {
-			errs = append(errs, field.Required(at.ChildField("containerPort"), ""))
+			at.Child("containerPort").Required("")
 		} else {
-			errs = append(errs, fieldrules.Port(p.ContainerPort, &at, "containerPort")...)
+			check.Port(at.Child("containerPort"), p.ContainerPort)
 		}
-		if p.HostPort != 0 {
-			errs = append(errs, fieldrules.Port(p.HostPort, &at, "hostPort")...)
-		}
-		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP,
-			corev1.ProtocolSCTP)...)
+		check.IfSet(at.Child("hostPort"), p.HostPort, check.Port)
+		check.OneOf(at.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 	}
-	return errs
 }
 
-// hostPorts checks that no two containers of the list have the same host port.
+// hostPorts checks that no two ports of the containers have the same host port, protocol and host IP.
 //
 //upstream:pkg/apis/core/validation.checkHostPortConflicts
 //upstream:pkg/apis/core/validation.AccumulateUniqueHostPorts
-func hostPorts(containers []corev1.Container, list *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	taken := map[string]bool(nil)
+func hostPorts(list check.Field, containers []corev1.Container) {
+	var taken fieldrules.Seen[string]
 	for i := range containers {
 		for j, p := range containers[i].Ports {
 			if p.HostPort == 0 {
 				continue
 			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
-			if taken[key] {
-				errs = append(errs, field.Duplicate(list.Field().Index(i).Child("ports").Index(j).Child("hostPort"), key))
+			if !taken.Add(key) {
+				list.Index(i).Child("ports").Index(j).Child("hostPort").Duplicate(key)
 			}
-			if taken == nil {
-				taken = map[string]bool{}
-			}
-			taken[key] = true
 		}
 	}
-	return errs
 }
 
 // hostNetworkPorts checks that the ports of a pod in the network of its host are ports of the host.
 //
 //upstream:pkg/apis/core/validation.validatePodHostNetworkDeps
-func hostNetworkPorts(s *corev1.PodSpec, pod bool, list *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func hostNetworkPorts(list check.Field, s *corev1.PodSpec, pod bool) {
 	for i := range s.Containers {
 		for j, p := range s.Containers[i].Ports {
 			if s.HostNetwork && (pod || p.HostPort != 0) && p.HostPort != p.ContainerPort {
-				errs = append(errs, field.Invalid(list.Field().Index(i).Child("ports").Index(j).Child("hostPort"),
-					p.HostPort, "must match `containerPort` when `hostNetwork` is true"))
+				list.Index(i).Child("ports").Index(j).Child("hostPort").Invalid(p.HostPort,
+					"must match `containerPort` when `hostNetwork` is true")
 			}
 		}
 	}
-	return errs
 }
 
 // PaddedImage is the error for an image with spaces around its name.
@@ -301,35 +253,30 @@ const PaddedImage = "must not have leading or trailing whitespace"
 // containerSecurity checks the security context of a container.
 //
 //upstream:pkg/apis/core/validation.ValidateSecurityContext
-func (r *rules) containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) containerSecurity(at check.Field, c *corev1.SecurityContext, s *corev1.PodSpec) {
 	if c == nil {
-		return nil
+		return
 	}
-	at := fldPath.Child("securityContext")
-	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
-	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
-	errs = append(errs, appArmor(c.AppArmorProfile, &at)...)
-	errs = append(errs, windowsOptions(c.WindowsOptions, &at)...)
-	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount,
-		corev1.UnmaskedProcMount)...)
+	check.Optional(at.Child("runAsUser"), c.RunAsUser, userID)
+	check.Optional(at.Child("runAsGroup"), c.RunAsGroup, groupID)
+	seccomp(at.Child("seccompProfile"), c.SeccompProfile)
+	appArmor(at.Child("appArmorProfile"), c.AppArmorProfile)
+	windowsOptions(at.Child("windowsOptions"), c.WindowsOptions)
+	check.OptionalOneOf(at.Child("procMount"), c.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
 	if c.ProcMount != nil && *c.ProcMount == corev1.UnmaskedProcMount && (s.HostUsers == nil || *s.HostUsers) {
-		errs = append(errs, field.Invalid(at.ChildField("procMount"), *c.ProcMount,
-			"`hostUsers` must be false to use `Unmasked`"))
+		at.Child("procMount").Invalid(*c.ProcMount, "`hostUsers` must be false to use `Unmasked`")
 	}
 	if c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation {
-		return errs
+		return
 	}
 	if c.Privileged != nil && *c.Privileged {
-		errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
-			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		at.Invalid(fieldrules.Internal(*c), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 	}
 	if c.Capabilities != nil && !r.sysAdmin {
 		for _, added := range c.Capabilities.Add {
 			if added == "CAP_SYS_ADMIN" {
-				errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
-					"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+				at.Invalid(fieldrules.Internal(*c), "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 			}
 		}
 	}
-	return errs
 }

@@ -1,14 +1,13 @@
 package podspec
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -16,171 +15,143 @@ import (
 //
 //upstream:pkg/apis/core/validation.ValidateEnv
 //upstream:pkg/apis/core/validation.ValidateEnvFrom
-func environment(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	list := fldPath.Child("env")
+func environment(container check.Field, c *corev1.Container) {
 	for i := range c.Env {
-		v, at := &c.Env[i], list.Index(i)
-		if v.Name == "" {
-			errs = append(errs, field.Required(at.ChildField("name"), ""))
-		} else {
-			errs = append(errs, variableName(v.Name, &at, "name")...)
-		}
+		at, v := container.Child("env").Index(i), &c.Env[i]
+		check.Required(at.Child("name"), v.Name)
+		variableName(at.Child("name"), v.Name)
 		if v.ValueFrom != nil {
-			from := at.Child("valueFrom")
-			errs = append(errs, variableSource(v, &from)...)
+			variableSource(at.Child("valueFrom"), v)
 		}
 	}
-	list = fldPath.Child("envFrom")
+	list := container.Child("envFrom")
 	for i := range c.EnvFrom {
-		from, at := &c.EnvFrom[i], list.Index(i)
-		if from.Prefix != "" {
-			errs = append(errs, variableName(from.Prefix, &at, "prefix")...)
-		}
+		at, from := list.Index(i), &c.EnvFrom[i]
+		check.IfSet(at.Child("prefix"), from.Prefix, variableName)
 		sources := 0
 		if s := from.ConfigMapRef; s != nil {
 			sources++
-			ref := at.Child("configMapRef")
-			errs = append(errs, sourceName(s.Name, &ref)...)
+			sourceName(at.Child("configMapRef").Child("name"), s.Name)
 		}
 		if s := from.SecretRef; s != nil {
 			sources++
-			ref := at.Child("secretRef")
-			errs = append(errs, sourceName(s.Name, &ref)...)
+			sourceName(at.Child("secretRef").Child("name"), s.Name)
 		}
 		switch {
 		case sources == 0:
-			errs = append(errs, field.Invalid(list.Field(), "", "must specify one of: `configMapRef` or `secretRef`"))
+			list.Invalid("", "must specify one of: `configMapRef` or `secretRef`")
 		case sources > 1:
-			errs = append(errs, field.Invalid(list.Field(), "", "may not have more than one field specified at a time"))
+			list.Invalid("", "may not have more than one field specified at a time")
 		}
 	}
-	return errs
 }
 
 // sourceName checks the name of an object with variables. As in kube-apiserver, the name may end with a dash.
 //
 //upstream:pkg/apis/core/validation.validateConfigMapEnvSource
 //upstream:pkg/apis/core/validation.validateSecretEnvSource
-func sourceName(name string, fldPath *fieldrules.Path) field.ErrorList {
+func sourceName(at check.Field, name string) {
 	if name == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("name"), "")}
+		at.Required("")
+		return
 	}
-	return fieldrules.Invalid(fieldrules.NameIsSubdomain(name, true), name, fldPath, "name")
+	check.Messages(at, name, fieldrules.NameIsSubdomain(name, true))
 }
 
 // variableName allows any printable name without "=".
-func variableName(name string, fldPath *fieldrules.Path, in string) field.ErrorList {
+func variableName(at check.Field, name string) {
 	for i := range len(name) {
 		if c := name[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return fieldrules.Invalid(validation.IsRelaxedEnvVarName(name), name, fldPath, in)
+			check.Valid(at, name, validation.IsRelaxedEnvVarName)
+			return
 		}
 	}
-	return nil
 }
 
 // variableSource checks that the value of a variable has exactly one source, and the source.
 //
 //upstream:pkg/apis/core/validation.validateEnvVarValueFrom
-func variableSource(v *corev1.EnvVar, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func variableSource(at check.Field, v *corev1.EnvVar) {
 	from, sources := v.ValueFrom, 0
 	if r := from.FieldRef; r != nil {
 		sources++
-		at := fldPath.Child("fieldRef")
-		errs = append(errs, fieldRef(r, &at, variableFields)...)
+		fieldRef(at.Child("fieldRef"), r, variableFields)
 	}
 	if r := from.ResourceFieldRef; r != nil {
 		sources++
-		at := fldPath.Child("resourceFieldRef")
-		errs = append(errs, resourceFieldRef(r, &at, false)...)
+		resourceFieldRef(at.Child("resourceFieldRef"), r, false)
 	}
 	if r := from.ConfigMapKeyRef; r != nil {
 		sources++
-		at := fldPath.Child("configMapKeyRef")
-		errs = append(errs, keyRef(r.Name, r.Key, &at)...)
+		keyRef(at.Child("configMapKeyRef"), r.Name, r.Key)
 	}
 	if r := from.SecretKeyRef; r != nil {
 		sources++
-		at := fldPath.Child("secretKeyRef")
-		errs = append(errs, keyRef(r.Name, r.Key, &at)...)
+		keyRef(at.Child("secretKeyRef"), r.Name, r.Key)
 	}
 	if r := from.FileKeyRef; r != nil {
 		sources++
-		at := fldPath.Child("fileKeyRef")
-		if r.Key == "" {
-			errs = append(errs, field.Required(at.ChildField("key"), ""))
-		} else {
-			errs = append(errs, variableName(r.Key, &at, "key")...)
-		}
-		errs = append(errs, fieldrules.DNSLabel(r.VolumeName, &at, "volumeName")...)
-		errs = append(errs, fieldrules.Required(r.Path, &at, "path")...)
-		errs = append(errs, WithoutBacksteps(r.Path, &at, "path")...)
+		ref := at.Child("fileKeyRef")
+		check.Required(ref.Child("key"), r.Key)
+		variableName(ref.Child("key"), r.Key)
+		check.DNSLabel(ref.Child("volumeName"), r.VolumeName)
+		check.Required(ref.Child("path"), r.Path)
+		WithoutBacksteps(ref.Child("path"), r.Path)
 	}
 	switch {
 	case sources == 0:
-		errs = append(errs, field.Invalid(fldPath.Field(), "",
-			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+		at.Invalid("", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
 	case v.Value != "":
-		errs = append(errs, field.Invalid(fldPath.Field(), "", "may not be specified when `value` is not empty"))
+		at.Invalid("", "may not be specified when `value` is not empty")
 	case sources > 1:
-		errs = append(errs, field.Invalid(fldPath.Field(), "", "may not have more than one field specified at a time"))
+		at.Invalid("", "may not have more than one field specified at a time")
 	}
-	return errs
 }
 
 //upstream:pkg/apis/core/validation.validateConfigMapKeySelector
 //upstream:pkg/apis/core/validation.validateSecretKeySelector
-func keyRef(name, key string, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.DNSName(name, fldPath, "name")
-	if key == "" {
-		return append(errs, field.Required(fldPath.ChildField("key"), ""))
-	}
-	return append(errs, fieldrules.Invalid(validation.IsConfigMapKey(key), key, fldPath, "key")...)
+func keyRef(at check.Field, name, key string) {
+	check.DNSName(at.Child("name"), name)
+	check.Required(at.Child("key"), key)
+	check.IfSet(at.Child("key"), key, configMapKey)
 }
+
+func configMapKey(at check.Field, key string) { check.Valid(at, key, validation.IsConfigMapKey) }
 
 var (
 	// variableFields are the fields of a pod to which variables can refer.
 	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
 		"spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 	// volumeFields are those to which files can refer.
-	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
+	volumeFields = []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
 		"metadata.uid"}
 )
 
 // fieldRef checks a reference to a field of the pod itself.
 //
 //upstream:pkg/apis/core/validation.validateObjectFieldSelector
-func fieldRef(r *corev1.ObjectFieldSelector, fldPath *fieldrules.Path, known []string) field.ErrorList {
-	if r.APIVersion == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("apiVersion"), "")}
+func fieldRef(at check.Field, r *corev1.ObjectFieldSelector, known []string) {
+	path := at.Child("fieldPath")
+	base, key, subscripted := subscript(r.FieldPath)
+	switch {
+	case r.APIVersion == "":
+		at.Child("apiVersion").Required("")
+	case r.FieldPath == "":
+		path.Required("")
+	case r.APIVersion != "v1":
+		path.Invalid(r.FieldPath, "error converting fieldPath: unsupported pod version: "+r.APIVersion)
+	case subscripted && base == "metadata.annotations":
+		check.Messages(path, key, validation.IsQualifiedName(strings.ToLower(key)))
+	case subscripted && base == "metadata.labels":
+		check.Valid(path, key, validation.IsQualifiedName)
+	case subscripted:
+		path.Invalid(base, "does not support subscript")
+	case slices.Contains(known, r.FieldPath):
+	case !slices.Contains(variableFields, r.FieldPath) && !slices.Contains(volumeFields, r.FieldPath):
+		path.Invalid(r.FieldPath, "error converting fieldPath: field label not supported: "+r.FieldPath)
+	default:
+		path.NotSupported(r.FieldPath, known...)
 	}
-	if r.FieldPath == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("fieldPath"), "")}
-	}
-	if r.APIVersion != "v1" {
-		return field.ErrorList{field.Invalid(fldPath.ChildField("fieldPath"), r.FieldPath,
-			fmt.Sprintf("error converting fieldPath: unsupported pod version: %s", r.APIVersion))}
-	}
-	if base, key, ok := subscript(r.FieldPath); ok {
-		switch base {
-		case "metadata.annotations":
-			return fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(key)), key, fldPath, "fieldPath")
-		case "metadata.labels":
-			return fieldrules.Invalid(validation.IsQualifiedName(key), key, fldPath, "fieldPath")
-		default:
-			return field.ErrorList{field.Invalid(fldPath.ChildField("fieldPath"), base, "does not support subscript")}
-		}
-	}
-	if slices.Contains(known, r.FieldPath) {
-		return nil
-	}
-	if !slices.Contains(variableFields, r.FieldPath) && !slices.Contains(volumeFields, r.FieldPath) {
-		return field.ErrorList{field.Invalid(fldPath.ChildField("fieldPath"), r.FieldPath,
-			"error converting fieldPath: field label not supported: "+r.FieldPath)}
-	}
-	return field.ErrorList{field.NotSupported(fldPath.ChildField("fieldPath"), r.FieldPath,
-		slices.Sorted(slices.Values(known)))}
 }
 
 // subscript splits metadata.labels['key'] into the map and the key.
@@ -191,22 +162,20 @@ func subscript(path string) (string, string, bool) {
 }
 
 // containerResources are the resources to which resourceFieldRef can refer.
-var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu",
-	"requests.memory", "requests.ephemeral-storage"}
+var containerResources = []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
+	"requests.ephemeral-storage", "requests.memory"}
 
 //upstream:pkg/apis/core/validation.validateContainerResourceFieldSelector
-func resourceFieldRef(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path, volume bool) field.ErrorList {
-	var errs field.ErrorList
+func resourceFieldRef(at check.Field, r *corev1.ResourceFieldSelector, volume bool) {
 	switch {
 	case volume && r.ContainerName == "":
-		errs = append(errs, field.Required(fldPath.ChildField("containerName"), ""))
+		at.Child("containerName").Required("")
 	case r.Resource == "":
-		errs = append(errs, field.Required(fldPath.ChildField("resource"), ""))
+		at.Child("resource").Required("")
 	case !slices.Contains(containerResources, r.Resource) && !ofHugePages(r.Resource):
-		errs = append(errs, field.NotSupported(fldPath.ChildField("resource"), r.Resource,
-			slices.Sorted(slices.Values(containerResources))))
+		at.Child("resource").NotSupported(r.Resource, containerResources...)
 	}
-	return append(errs, divisor(r, fldPath)...)
+	divisor(at, r)
 }
 
 //upstream:pkg/apis/core/validation.validContainerResourceDivisorForMemory
@@ -219,7 +188,7 @@ var (
 // divisor checks the divisor of an amount, in which zero stands for one.
 //
 //upstream:pkg/apis/core/validation.validateContainerResourceDivisor
-func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.ErrorList {
+func divisor(at check.Field, r *corev1.ResourceFieldSelector) {
 	allowed, separator, what := byteDivisors, ", ", ""
 	switch {
 	case r.Resource == "limits.cpu" || r.Resource == "requests.cpu":
@@ -231,13 +200,12 @@ func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.Er
 	case ofHugePages(r.Resource):
 		what = "hugepages"
 	default:
-		return nil
+		return
 	}
-	if r.Divisor.IsZero() || slices.Contains(allowed, r.Divisor.String()) {
-		return nil
+	if !r.Divisor.IsZero() && !slices.Contains(allowed, r.Divisor.String()) {
+		at.Child("divisor").Invalidf(r.Resource, "only divisor's values %s are supported with the %s resource",
+			strings.Join(allowed, separator), what)
 	}
-	return field.ErrorList{field.Invalid(fldPath.ChildField("divisor"), r.Resource,
-		fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, separator), what))}
 }
 
 // ofHugePages reports whether a resource in a field selector is an amount of huge pages.
@@ -246,25 +214,21 @@ func ofHugePages(resource string) bool {
 }
 
 // fileKeyVolumes checks that variables are only read from files in volumes of type emptyDir.
-func fileKeyVolumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func fileKeyVolumes(spec check.Field, s *corev1.PodSpec) {
 	volumes := indexVolumes(s.Volumes)
-	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+	for at, c := range each(s) {
 		for i := range c.Env {
 			if c.Env[i].ValueFrom == nil || c.Env[i].ValueFrom.FileKeyRef == nil {
 				continue
 			}
 			name := c.Env[i].ValueFrom.FileKeyRef.VolumeName
-			path := func() *field.Path {
-				return at.ChildField("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
-			}
+			ref := at.in(spec).Child("env").Index(i).Child("valueFrom").Child("fileKeyRef").Child("volumeName")
 			switch v := volumes.find(name); {
 			case v == nil:
-				errs = append(errs, field.NotFound(path(), name))
+				ref.NotFound(name)
 			case v.EmptyDir == nil:
-				errs = append(errs, field.Invalid(path(), name, "referenced volume must be of type emptyDir"))
+				ref.Invalid(name, "referenced volume must be of type emptyDir")
 			}
 		}
-	})
-	return errs
+	}
 }

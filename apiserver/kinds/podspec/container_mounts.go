@@ -2,162 +2,140 @@ package podspec
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // mounts checks the mounts and devices of a container. Their volumes must exist.
 //
 //upstream:pkg/apis/core/validation.ValidateVolumeMounts
-func mounts(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func mounts(container check.Field, c *corev1.Container, volumes volumeIndex) {
 	var paths, deviceNames, devicePaths fieldrules.Seen[string]
 	for _, d := range c.VolumeDevices {
 		deviceNames.Add(d.Name)
 		devicePaths.Add(d.DevicePath)
 	}
-	list := fldPath.Child("volumeMounts")
+	list := container.Child("volumeMounts")
 	for i := range c.VolumeMounts {
-		m, at := &c.VolumeMounts[i], list.Index(i)
-		errs = append(errs, fieldrules.Required(m.Name, &at, "name")...)
+		at, m := list.Index(i), &c.VolumeMounts[i]
+		check.Required(at.Child("name"), m.Name)
 		if volumes.find(m.Name) == nil {
-			errs = append(errs, field.NotFound(at.ChildField("name"), m.Name))
+			at.Child("name").NotFound(m.Name)
 		}
-		errs = append(errs, fieldrules.Required(m.MountPath, &at, "mountPath")...)
+		check.Required(at.Child("mountPath"), m.MountPath)
 		if !paths.Add(m.MountPath) {
-			errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath, "must be unique"))
+			at.Child("mountPath").Invalid(m.MountPath, "must be unique")
 		}
 		if deviceNames.Has(m.Name) {
-			errs = append(errs, field.Invalid(at.ChildField("name"), m.Name, "must not already exist in volumeDevices"))
+			at.Child("name").Invalid(m.Name, "must not already exist in volumeDevices")
 		}
 		if devicePaths.Has(m.MountPath) {
-			errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath,
-				"must not already exist as a path in volumeDevices"))
+			at.Child("mountPath").Invalid(m.MountPath, "must not already exist as a path in volumeDevices")
 		}
 		// The paths of kube-apiserver's errors do not have the index from here on.
-		errs = append(errs, localPath(m.SubPath, &list, "subPath")...)
-		errs = append(errs, localPath(m.SubPathExpr, &list, "subPathExpr")...)
+		localPath(list.Child("subPath"), m.SubPath)
+		localPath(list.Child("subPathExpr"), m.SubPathExpr)
 		if m.SubPath != "" && m.SubPathExpr != "" {
-			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr,
-				"subPathExpr and subPath are mutually exclusive"))
+			at.Child("subPathExpr").Invalid(m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
 		}
-		errs = append(errs, propagation(m, c, &list)...)
+		propagation(list, m, c)
 	}
-	return append(errs, devices(c, volumes, fldPath)...)
+	devices(container.Child("volumeDevices"), c, volumes)
 }
 
 // propagation checks how mounts propagate, and whether those below them are read-only.
 //
 //upstream:pkg/apis/core/validation.validateMountPropagation
 //upstream:pkg/apis/core/validation.validateMountRecursiveReadOnly
-func propagation(m *corev1.VolumeMount, c *corev1.Container, list *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OptionalOneOf(m.MountPropagation, list, "mountPropagation",
+func propagation(list check.Field, m *corev1.VolumeMount, c *corev1.Container) {
+	check.OptionalOneOf(list.Child("mountPropagation"), m.MountPropagation,
 		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 	mode := corev1.MountPropagationNone
 	if m.MountPropagation != nil {
 		mode = *m.MountPropagation
 	}
 	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
-	if mode == corev1.MountPropagationBidirectional && !privileged {
-		errs = append(errs, field.Forbidden(list.ChildField("mountPropagation"),
-			"Bidirectional mount propagation is available only to privileged containers"))
-	}
+	check.Forbid(list.Child("mountPropagation"), mode == corev1.MountPropagationBidirectional && !privileged,
+		"Bidirectional mount propagation is available only to privileged containers")
 	if m.RecursiveReadOnly == nil {
-		return errs
+		return
 	}
-	switch *m.RecursiveReadOnly {
+	switch at := list.Child("recursiveReadOnly"); *m.RecursiveReadOnly {
 	case corev1.RecursiveReadOnlyDisabled:
 	case corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible:
-		if !m.ReadOnly {
-			errs = append(errs, field.Forbidden(list.ChildField("recursiveReadOnly"),
-				"may only be specified when readOnly is true"))
-		}
-		if mode != corev1.MountPropagationNone {
-			errs = append(errs, field.Forbidden(list.ChildField("recursiveReadOnly"),
-				"may only be specified when mountPropagation is None or not specified"))
-		}
+		check.Forbid(at, !m.ReadOnly, "may only be specified when readOnly is true")
+		check.Forbid(at, mode != corev1.MountPropagationNone, "may only be specified when mountPropagation is None or not specified")
 	default:
-		errs = append(errs, fieldrules.NotSupported(*m.RecursiveReadOnly, list, "recursiveReadOnly",
-			[]corev1.RecursiveReadOnlyMode{corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible,
-				corev1.RecursiveReadOnlyEnabled})...)
+		check.OptionalOneOf(at, m.RecursiveReadOnly, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled,
+			corev1.RecursiveReadOnlyIfPossible)
 	}
-	return errs
 }
 
 // devices checks the block devices of a container.
 //
 //upstream:pkg/apis/core/validation.ValidateVolumeDevices
-func devices(c *corev1.Container, volumes volumeIndex, fldPath *fieldrules.Path) field.ErrorList {
+func devices(list check.Field, c *corev1.Container, volumes volumeIndex) {
 	if len(c.VolumeDevices) == 0 {
-		return nil
+		return
 	}
-	var errs field.ErrorList
 	var names, paths, mountNames, mountPaths fieldrules.Seen[string]
 	for _, m := range c.VolumeMounts {
 		mountNames.Add(m.Name)
 		mountPaths.Add(m.MountPath)
 	}
-	list := fldPath.Child("volumeDevices")
 	for i := range c.VolumeDevices {
-		d, at := &c.VolumeDevices[i], list.Index(i)
-		errs = append(errs, fieldrules.Required(d.Name, &at, "name")...)
+		d := &c.VolumeDevices[i]
+		name, path := list.Index(i).Child("name"), list.Index(i).Child("devicePath")
+		check.Required(name, d.Name)
 		if d.Name != "" && !names.Add(d.Name) {
-			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must be unique"))
+			name.Invalid(d.Name, "must be unique")
 		}
 		switch v := volumes.find(d.Name); {
 		case v == nil:
-			errs = append(errs, field.NotFound(at.ChildField("name"), d.Name))
+			name.NotFound(d.Name)
 		case v.PersistentVolumeClaim == nil && v.Ephemeral == nil:
-			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name,
-				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+			name.Invalid(d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 		}
-		errs = append(errs, fieldrules.Required(d.DevicePath, &at, "devicePath")...)
+		check.Required(path, d.DevicePath)
 		if !paths.Add(d.DevicePath) {
-			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "must be unique"))
+			path.Invalid(d.DevicePath, "must be unique")
 		}
-		if len(WithoutBacksteps(d.DevicePath, &at, "devicePath")) > 0 {
-			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		if hasBacksteps(d.DevicePath) {
+			path.Invalid(d.DevicePath, "can not contain backsteps ('..')")
 		}
 		if mountNames.Has(d.Name) {
-			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must not already exist in volumeMounts"))
+			name.Invalid(d.Name, "must not already exist in volumeMounts")
 		}
 		if mountPaths.Has(d.DevicePath) {
-			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath,
-				"must not already exist as a path in volumeMounts"))
+			path.Invalid(d.DevicePath, "must not already exist as a path in volumeMounts")
 		}
 	}
-	return errs
 }
 
 // localPath checks that a path, which may be empty, is relative and does not contain "..".
 //
 //upstream:pkg/apis/core/validation.validateLocalDescendingPath
-func localPath(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
-	if p == "" {
-		return nil
-	}
-	var errs field.ErrorList
+func localPath(at check.Field, p string) {
 	if path.IsAbs(p) {
-		errs = append(errs, field.Invalid(fldPath.ChildField(name), p, "must be a relative path"))
+		at.Invalid(p, "must be a relative path")
 	}
-	return append(errs, WithoutBacksteps(p, fldPath, name)...)
+	WithoutBacksteps(at, p)
 }
 
 // WithoutBacksteps checks that a path has no element "..".
 //
 //upstream:pkg/apis/core/validation.validatePathNoBacksteps
-func WithoutBacksteps(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
-	if !strings.Contains(p, "..") {
-		return nil
+func WithoutBacksteps(at check.Field, p string) {
+	if hasBacksteps(p) {
+		at.Invalid(p, "must not contain '..'")
 	}
-	for step := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
-		if step == ".." {
-			return field.ErrorList{field.Invalid(fldPath.ChildField(name), p, "must not contain '..'")}
-		}
-	}
-	return nil
+}
+
+func hasBacksteps(p string) bool {
+	return strings.Contains(p, "..") && slices.Contains(strings.Split(strings.ReplaceAll(p, `\`, "/"), "/"), "..")
 }

@@ -3,14 +3,12 @@ package podspec
 
 import (
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -19,235 +17,178 @@ import (
 //upstream:pkg/apis/core/validation.ValidatePodTemplateSpec
 //upstream:pkg/apis/core/v1.Validate_PodTemplateSpec
 //upstream:pkg/api/pod.GetValidationOptionsFromPodTemplate
-func ValidateTemplate(t, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
+func ValidateTemplate(template check.Field, t, old *corev1.PodTemplateSpec) {
 	r := &rules{}
 	if old != nil {
 		r = rulesFor(nil, &old.Spec, old.Annotations)
 	}
-	errs := r.templateMeta(t, fldPath)
-	at := fldPath.Child("spec")
-	if len(t.Annotations) > 0 {
-		errs = append(errs, sameProfiles(t.Annotations, &t.Spec, &at)...)
-	}
-	errs = append(errs, r.spec(&t.Spec, &at)...)
-	if len(t.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"),
-			"ephemeral containers not allowed in pod template"))
-	}
-	return errs
+	r.templateMeta(template, t)
+	spec := template.Child("spec")
+	sameProfiles(spec, t.Annotations, &t.Spec)
+	r.spec(spec, &t.Spec)
+	check.Forbid(spec.Child("ephemeralContainers"), len(t.Spec.EphemeralContainers) > 0,
+		"ephemeral containers not allowed in pod template")
 }
 
 // ValidateTemplateMeta checks the labels and the annotations of a pod template.
-func ValidateTemplateMeta(t, old *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
-	return rulesFor(nil, &old.Spec, old.Annotations).templateMeta(t, fldPath)
+func ValidateTemplateMeta(template check.Field, t, old *corev1.PodTemplateSpec) {
+	rulesFor(nil, &old.Spec, old.Annotations).templateMeta(template, t)
 }
 
-func (r *rules) templateMeta(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.LabelMap(t.Labels, fldPath, "labels")
-	errs = append(errs, fieldrules.Annotations(t.Annotations, fldPath)...)
-	if len(t.Annotations) > 0 {
-		at := fldPath.Child("annotations")
-		errs = append(errs, r.annotations(t.Annotations, &t.Spec, &at)...)
-	}
-	return errs
+func (r *rules) templateMeta(template check.Field, t *corev1.PodTemplateSpec) {
+	check.Labels(template.Child("labels"), t.Labels)
+	check.Annotations(template.Child("annotations"), t.Annotations)
+	r.annotations(template.Child("annotations"), t.Annotations, &t.Spec)
 }
 
 // Validate checks the spec and the annotations of a pod. The old pod is nil on create.
 //
 //upstream:pkg/apis/core/validation.validatePodMetadataAndSpec
-func Validate(p, old *corev1.Pod) field.ErrorList {
+func Validate(object check.Field, p, old *corev1.Pod) {
 	r := &rules{pod: &p.ObjectMeta}
 	if old != nil {
 		r = rulesFor(&p.ObjectMeta, &old.Spec, old.Annotations)
 	}
-	errs := r.spec(&p.Spec, &fieldrules.Spec)
-	if len(p.Annotations) > 0 {
-		at := fieldrules.Metadata.Child("annotations")
-		errs = append(errs, r.annotations(p.Annotations, &p.Spec, &at)...)
-	}
-	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
-		errs = append(errs, fieldrules.NonNegative(*g, &fieldrules.Spec, "terminationGracePeriodSeconds")...)
-	}
+	spec := object.Child("spec")
+	r.spec(spec, &p.Spec)
+	r.annotations(object.Child("metadata").Child("annotations"), p.Annotations, &p.Spec)
+	check.NonNegative(spec.Child("terminationGracePeriodSeconds"), p.Spec.TerminationGracePeriodSeconds)
 	if p.Spec.ServiceAccountName == "" {
-		errs = append(errs, noTokens(&p.Spec)...)
+		noTokens(spec.Child("volumes"), p.Spec.Volumes)
 	}
-	return errs
 }
 
 // noTokens checks that a pod without a service account projects no token.
 //
 //upstream:pkg/apis/core/validation.validatePodMetadataAndSpec
-func noTokens(s *corev1.PodSpec) field.ErrorList {
-	var errs field.ErrorList
-	for i := range s.Volumes {
-		if s.Volumes[i].Projected == nil {
+func noTokens(at check.Field, volumes []corev1.Volume) {
+	for i := range volumes {
+		if volumes[i].Projected == nil {
 			continue
 		}
-		for j, source := range s.Volumes[i].Projected.Sources {
-			if source.ServiceAccountToken != nil {
-				at := fieldrules.Spec.ChildField("volumes").Index(i).Child("projected", "sources").Index(j)
-				errs = append(errs, field.Forbidden(at.Child("serviceAccountToken"),
-					"must not be specified when serviceAccountName is not set"))
-			}
+		for j, source := range volumes[i].Projected.Sources {
+			check.Forbid(at.Index(i).Child("projected").Child("sources").Index(j).Child("serviceAccountToken"),
+				source.ServiceAccountToken != nil, "must not be specified when serviceAccountName is not set")
 		}
 	}
-	return errs
 }
 
 // spec checks the spec of a pod or of a template.
 //
 //upstream:pkg/apis/core/validation.ValidatePodSpec
 //upstream:pkg/apis/core/v1.Validate_PodSpec
-func (r *rules) spec(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	valid, errs := r.volumes(s, fldPath)
-	if len(valid) < len(s.Volumes) {
+func (r *rules) spec(at check.Field, s *corev1.PodSpec) {
+	if valid := r.volumes(at.Child("volumes"), s.Volumes); len(valid) < len(s.Volumes) {
 		with := *s
 		with.Volumes = valid
-		errs = append(errs, r.containers(&with, fldPath)...)
+		r.containers(at, &with)
 	} else {
-		errs = append(errs, r.containers(s, fldPath)...)
+		r.containers(at, s)
 	}
-	errs = append(errs, fileKeyVolumes(s, fldPath)...)
-	errs = append(errs, oneOfInOrder(s.RestartPolicy, fldPath, "restartPolicy",
-		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	errs = append(errs, oneOfInOrder(s.DNSPolicy, fldPath, "dnsPolicy",
-		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)...)
-	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, fldPath, "nodeSelector")...)
-	errs = append(errs, podNames(s, fldPath)...)
-	errs = append(errs, r.podSecurity(s, fldPath)...)
-	errs = append(errs, podNetwork(s, fldPath)...)
-	errs = append(errs, r.scheduling(s, fldPath)...)
+	fileKeyVolumes(at, s)
+	check.OneOf(at.Child("restartPolicy"), s.RestartPolicy,
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	check.OneOf(at.Child("dnsPolicy"), s.DNSPolicy,
+		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	check.Labels(at.Child("nodeSelector"), s.NodeSelector)
+	podNames(at, s)
+	r.podSecurity(at, s)
+	podNetwork(at, s)
+	r.scheduling(at, s)
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		errs = append(errs, field.Invalid(fldPath.ChildField("activeDeadlineSeconds"), *d,
-			validation.InclusiveRangeError(1, math.MaxInt32)))
+		at.Child("activeDeadlineSeconds").Invalid(*d, validation.InclusiveRangeError(1, math.MaxInt32))
 	}
-	if len(s.Overhead) > 0 {
-		at := fldPath.Child("overhead")
-		limits := &corev1.ResourceRequirements{Limits: s.Overhead} // the path in the errors says so
-		errs = append(errs, fieldrules.ResourceRequirements(limits, &at, fieldrules.ContainerResource, r.anyPages)...)
+	if len(s.Overhead) > 0 { // kube-apiserver checks it as limits, and the paths in its errors say so
+		check.Resources(at.Child("overhead"), &corev1.ResourceRequirements{Limits: s.Overhead}, false, r.anyPages)
 	}
-	errs = append(errs, operatingSystem(s, fldPath)...)
-	errs = append(errs, r.resourceClaims(s.ResourceClaims, fldPath)...)
-	errs = append(errs, claimNames(s, fldPath)...)
-	errs = append(errs, hostProcess(s, fldPath)...)
+	operatingSystem(at, s)
+	r.resourceClaims(at.Child("resourceClaims"), s.ResourceClaims)
+	claimNames(at, s)
+	hostProcess(at, s)
 	if s.HostUsers != nil && !*s.HostUsers {
-		errs = append(errs, r.privateUsers(s, fldPath)...)
+		r.privateUsers(at, s)
 	}
 	if s.Resources != nil {
-		errs = append(errs, r.podResources(s, fldPath)...)
+		r.podResources(at.Child("resources"), s)
 	}
-	return errs
 }
 
 // privateUsers checks a spec with users that are not the users of the host.
 //
 //upstream:pkg/apis/core/validation.validateHostUsers
-func (r *rules) privateUsers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) privateUsers(spec check.Field, s *corev1.PodSpec) {
 	const message = "when `hostUsers` is false"
-	var errs field.ErrorList
-	for _, host := range [...]struct {
-		name string // as in kube-apiserver's errors
-		set  bool
-	}{{"hostNetwork", s.HostNetwork}, {"HostPID", s.HostPID}, {"HostIPC", s.HostIPC}} {
-		if host.set {
-			errs = append(errs, field.Forbidden(fldPath.ChildField(host.name), message))
-		}
-	}
+	check.Forbid(spec.Child("hostNetwork"), s.HostNetwork, message)
+	check.Forbid(spec.Child("HostPID"), s.HostPID, message) // the names are as in kube-apiserver's errors
+	check.Forbid(spec.Child("HostIPC"), s.HostIPC, message)
 	if r.privateDevices {
-		return errs
+		return
 	}
-	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
-		if len(c.VolumeDevices) > 0 {
-			errs = append(errs, field.Forbidden(at.ChildField("volumeDevices"), message))
-		}
-	})
-	return errs
-}
-
-// oneOfInOrder is [fieldrules.OneOf] for values that Kubernetes lists in an order of their own, where it does not sort them.
-func oneOfInOrder[S ~string](value S, fldPath *fieldrules.Path, name string, allowed ...S) field.ErrorList {
-	if value == "" || slices.Contains(allowed, value) {
-		return fieldrules.OneOf(value, fldPath, name, allowed...)
+	for at, c := range each(s) {
+		check.Forbid(at.in(spec).Child("volumeDevices"), len(c.VolumeDevices) > 0, message)
 	}
-	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), value, allowed)}
 }
 
 // operatingSystem checks the operating system, and that a pod for Windows asks for nothing that only
 // Linux has.
 //
 //upstream:pkg/apis/core/validation.validateOS
-func operatingSystem(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func operatingSystem(spec check.Field, s *corev1.PodSpec) {
 	if s.OS == nil {
-		return nil
+		return
 	}
 	switch s.OS.Name {
 	case corev1.Linux:
-		return forLinux(s, fldPath)
+		forLinux(spec, s)
 	case corev1.Windows:
-		return forWindows(s, fldPath)
+		forWindows(spec, s)
 	case "":
-		return field.ErrorList{field.Required(fldPath.ChildField("os").Child("name"), "")}
+		spec.Child("os").Child("name").Required("")
 	default:
-		return field.ErrorList{field.NotSupported(fldPath.ChildField("os"), s.OS.Name,
-			[]corev1.OSName{corev1.Linux, corev1.Windows})}
+		spec.Child("os").NotSupported(s.OS.Name, string(corev1.Linux), string(corev1.Windows))
 	}
 }
 
-// podNames checks the names of other objects in a pod's spec.
-func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, n := range [...]struct{ field, value string }{
-		{"serviceAccountName", s.ServiceAccountName}, {"nodeName", s.NodeName}, {"priorityClassName", s.PriorityClassName},
-	} {
-		if n.value != "" {
-			errs = append(errs, fieldrules.DNSName(n.value, fldPath, n.field)...)
-		}
-	}
-	if s.RuntimeClassName != nil {
-		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, fldPath, "runtimeClassName")...)
-	}
+// podNames checks the names of other objects in a pod's spec, and the gates.
+func podNames(spec check.Field, s *corev1.PodSpec) {
+	check.IfSet(spec.Child("serviceAccountName"), s.ServiceAccountName, check.DNSName)
+	check.IfSet(spec.Child("nodeName"), s.NodeName, check.DNSName)
+	check.IfSet(spec.Child("priorityClassName"), s.PriorityClassName, check.DNSName)
+	check.Optional(spec.Child("runtimeClassName"), s.RuntimeClassName, check.DNSName)
 	for i, g := range s.ReadinessGates {
-		list := fldPath.Child("readinessGates")
-		at := list.Index(i)
-		errs = append(errs, fieldrules.QualifiedName(string(g.ConditionType), &at, "conditionType")...)
+		check.QualifiedName(spec.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType))
 	}
 	var gates fieldrules.Seen[string]
 	for i, g := range s.SchedulingGates {
-		list := fldPath.Child("schedulingGates")
-		at := list.Index(i)
-		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "")...)
+		gate := spec.Child("schedulingGates").Index(i)
+		check.QualifiedName(gate, g.Name)
 		if !gates.Add(g.Name) {
-			errs = append(errs, field.Duplicate(at.Field(), g.Name))
+			gate.Duplicate(g.Name)
 		}
 	}
-	return errs
 }
 
-func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if s.Hostname != "" {
-		errs = append(errs, fieldrules.DNSLabel(s.Hostname, fldPath, "hostname")...)
-	}
+func podNetwork(spec check.Field, s *corev1.PodSpec) {
+	check.IfSet(spec.Child("hostname"), s.Hostname, check.DNSLabel)
 	if s.HostnameOverride != nil {
-		errs = append(errs, hostnameOverride(s, fldPath)...)
+		hostnameOverride(spec.Child("hostnameOverride"), s)
 	}
-	if s.Subdomain != "" {
-		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, fldPath, "subdomain")...)
-	}
+	check.IfSet(spec.Child("subdomain"), s.Subdomain, check.DNSLabel)
 	for i, a := range s.HostAliases {
-		list := fldPath.Child("hostAliases")
-		at := list.Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, true, nil)...)
-		names := at.Child("hostnames")
-		for j, h := range a.Hostnames {
-			name := names.Index(j)
-			errs = append(errs, fieldrules.DNSName(h, &name, "")...)
+		alias := spec.Child("hostAliases").Index(i)
+		address(alias.Child("ip"), a.IP)
+		for j, name := range a.Hostnames {
+			check.DNSName(alias.Child("hostnames").Index(j), name)
 		}
 	}
 	if s.DNSConfig != nil || s.DNSPolicy == corev1.DNSNone {
-		errs = append(errs, dnsConfig(s, fldPath)...)
+		dnsConfig(spec.Child("dnsConfig"), s)
 	}
-	return errs
+}
+
+// address checks an IP address.
+func address(at check.Field, ip string) {
+	at.Report(validation.IsValidIPForLegacyField(at.Path.Field(), ip, true, nil)...)
 }
 
 // maxHostname is the length of the longest host name of Linux.
@@ -256,19 +197,13 @@ const maxHostname = 64
 // hostnameOverride checks a name that replaces the host name of a pod.
 //
 //upstream:pkg/apis/core/validation.validatePodHostName
-func hostnameOverride(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	at := fldPath.Child("hostnameOverride")
-	var errs field.ErrorList
-	if s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN {
-		errs = append(errs, field.Forbidden(at.Field(), "may not be specified when setHostnameAsFQDN is true"))
-	}
-	if s.HostNetwork {
-		errs = append(errs, field.Forbidden(at.Field(), "may not be specified when hostNetwork is true"))
-	}
+func hostnameOverride(at check.Field, s *corev1.PodSpec) {
+	check.Forbid(at, s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN, "may not be specified when setHostnameAsFQDN is true")
+	check.Forbid(at, s.HostNetwork, "may not be specified when hostNetwork is true")
 	if len(*s.HostnameOverride) > maxHostname {
-		errs = append(errs, field.TooLong(at.Field(), "", maxHostname))
+		at.TooLong(maxHostname)
 	}
-	return append(errs, fieldrules.DNSName(*s.HostnameOverride, &at, "")...)
+	check.DNSName(at, *s.HostnameOverride)
 }
 
 const (
@@ -280,124 +215,99 @@ const (
 // dnsConfig checks the DNS policy and configuration of a pod.
 //
 //upstream:pkg/apis/core/validation.validatePodDNSConfig
-func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	at := fldPath.Child("dnsConfig")
-	c := s.DNSConfig
+func dnsConfig(at check.Field, s *corev1.PodSpec) {
+	c, nameservers, searches := s.DNSConfig, at.Child("nameservers"), at.Child("searches")
 	if c == nil {
-		return field.ErrorList{field.Required(at.Field(), "must provide `dnsConfig` when `dnsPolicy` is None")}
+		at.Required("must provide `dnsConfig` when `dnsPolicy` is None")
+		return
 	}
-	var errs field.ErrorList
 	if s.DNSPolicy == corev1.DNSNone && len(c.Nameservers) == 0 {
-		return field.ErrorList{field.Required(at.ChildField("nameservers"),
-			"must provide at least one DNS nameserver when `dnsPolicy` is None")}
+		nameservers.Required("must provide at least one DNS nameserver when `dnsPolicy` is None")
+		return
 	}
 	if len(c.Nameservers) > maxNameservers {
-		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers,
-			"must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
+		nameservers.Invalidf(c.Nameservers, "must not have more than %d nameservers", maxNameservers)
 	}
-	for i, n := range c.Nameservers {
-		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("nameservers").Index(i), n, true, nil)...)
+	for i, ip := range c.Nameservers {
+		address(nameservers.Index(i), ip)
 	}
 	if len(c.Searches) > maxSearches {
-		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
-			"must not have more than "+strconv.Itoa(maxSearches)+" search paths"))
+		searches.Invalidf(c.Searches, "must not have more than %d search paths", maxSearches)
 	}
-	length := 0
+	length := len(c.Searches) - 1 // of the spaces
 	for _, search := range c.Searches {
-		length += len(search) + 1
+		length += len(search)
 	}
-	if length-1 > maxSearchLength {
-		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
-			"must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
+	if length > maxSearchLength {
+		searches.Invalidf(c.Searches, "must not have more than %d characters (including spaces) in the search list", maxSearchLength)
 	}
-	searches := at.Child("searches")
 	for i, search := range c.Searches {
-		if search == "." {
-			continue
+		if search != "." {
+			check.Valid(searches.Index(i), strings.TrimSuffix(search, "."), validation.IsDNS1123SubdomainWithUnderscore)
 		}
-		item := searches.Index(i)
-		search = strings.TrimSuffix(search, ".")
-		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123SubdomainWithUnderscore(search), search, &item, "")...)
 	}
 	for i, o := range c.Options {
 		if o.Name == "" {
-			errs = append(errs, field.Required(at.ChildField("options").Index(i), "must not be empty"))
+			at.Child("options").Index(i).Required("must not be empty")
 		}
 	}
-	return errs
 }
 
 // podSecurity checks the security context of a pod.
 //
 //upstream:pkg/apis/core/validation.validatePodSpecSecurityContext
 //upstream:pkg/apis/core/validation.validateShareProcessNamespace
-func (r *rules) podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func (r *rules) podSecurity(spec check.Field, s *corev1.PodSpec) {
 	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
-		errs = append(errs, field.Invalid(fldPath.ChildField("shareProcessNamespace"), true,
-			"ShareProcessNamespace and HostPID cannot both be enabled"))
+		spec.Child("shareProcessNamespace").Invalid(true, "ShareProcessNamespace and HostPID cannot both be enabled")
 	}
-	c := s.SecurityContext
+	c, at := s.SecurityContext, spec.Child("securityContext")
 	if c == nil {
-		return errs
+		return
 	}
-	at := fldPath.Child("securityContext")
-	errs = append(errs, userAndGroup(c.RunAsUser, c.RunAsGroup, &at)...)
-	if c.FSGroup != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*c.FSGroup), *c.FSGroup, &at, "fsGroup")...)
-	}
+	check.Optional(at.Child("runAsUser"), c.RunAsUser, userID)
+	check.Optional(at.Child("runAsGroup"), c.RunAsGroup, groupID)
+	check.Optional(at.Child("fsGroup"), c.FSGroup, groupID)
 	for i, g := range c.SupplementalGroups {
-		for _, m := range validation.IsValidGroupID(g) {
-			errs = append(errs, field.Invalid(at.ChildField("supplementalGroups").Index(i), g, m))
-		}
+		groupID(at.Child("supplementalGroups").Index(i), g)
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy",
-		corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
-	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
-	errs = append(errs, appArmor(c.AppArmorProfile, &at)...)
-	errs = append(errs, windowsOptions(c.WindowsOptions, &at)...)
-	errs = append(errs, fieldrules.OptionalOneOf(c.SupplementalGroupsPolicy, &at, "supplementalGroupsPolicy",
-		corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
-	errs = append(errs, fieldrules.OptionalOneOf(c.SELinuxChangePolicy, &at, "seLinuxChangePolicy",
-		corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)...)
-	return append(errs, r.sysctls(s, &at)...)
+	check.OptionalOneOf(at.Child("fsGroupChangePolicy"), c.FSGroupChangePolicy,
+		corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
+	seccomp(at.Child("seccompProfile"), c.SeccompProfile)
+	appArmor(at.Child("appArmorProfile"), c.AppArmorProfile)
+	windowsOptions(at.Child("windowsOptions"), c.WindowsOptions)
+	check.OptionalOneOf(at.Child("supplementalGroupsPolicy"), c.SupplementalGroupsPolicy,
+		corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+	check.OptionalOneOf(at.Child("seLinuxChangePolicy"), c.SELinuxChangePolicy,
+		corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)
+	r.sysctls(at.Child("sysctls"), s)
 }
 
 //upstream:pkg/apis/core/validation.validateSeccompProfileField
-func seccomp(p *corev1.SeccompProfile, fldPath *fieldrules.Path) field.ErrorList {
+func seccomp(at check.Field, p *corev1.SeccompProfile) {
 	if p == nil {
-		return nil
+		return
 	}
-	at := fldPath.Child("seccompProfile")
-	var errs field.ErrorList
 	if p.Type == "" {
-		errs = append(errs, field.Required(at.ChildField("type"), "type is required when seccompProfile is set"))
+		at.Child("type").Required("type is required when seccompProfile is set")
 	} else {
-		errs = append(errs, fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
-			corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)...)
+		check.OneOf(at.Child("type"), p.Type, corev1.SeccompProfileTypeLocalhost,
+			corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	}
-	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
-	case local && p.LocalhostProfile == nil:
-		errs = append(errs, field.Required(at.ChildField("localhostProfile"), "must be set when seccomp type is Localhost"))
-	case local:
-		errs = append(errs, localPath(*p.LocalhostProfile, &at, "localhostProfile")...)
-	case !local && p.LocalhostProfile != nil:
-		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), fieldrules.Internal(*p),
-			"can only be set when seccomp type is Localhost"))
+	switch path := at.Child("localhostProfile"); {
+	case p.Type != corev1.SeccompProfileTypeLocalhost:
+		if p.LocalhostProfile != nil {
+			path.Invalid(fieldrules.Internal(*p), "can only be set when seccomp type is Localhost")
+		}
+	case p.LocalhostProfile == nil:
+		path.Required("must be set when seccomp type is Localhost")
+	default:
+		localPath(path, *p.LocalhostProfile)
 	}
-	return errs
 }
 
-func userAndGroup(user, group *int64, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if user != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidUserID(*user), *user, fldPath, "runAsUser")...)
-	}
-	if group != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, fldPath, "runAsGroup")...)
-	}
-	return errs
-}
+func userID(at check.Field, id int64)  { check.Valid(at, id, validation.IsValidUserID) }
+func groupID(at check.Field, id int64) { check.Valid(at, id, validation.IsValidGroupID) }
 
 // VisitContainers calls visit with the name and the security context of each container: those that
 // initialize, the others, and the ephemeral ones.

@@ -2,69 +2,44 @@ package podspec
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
-
-// podResource reports whether a pod as a whole can have a resource.
-func podResource(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name)
-}
-
-func hugePages(name corev1.ResourceName) bool {
-	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
-}
 
 // podResources checks the resources of a pod as a whole, and that they suffice for the containers.
 //
 //upstream:pkg/apis/core/validation.validatePodResources
-func (r *rules) podResources(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	at := fldPath.Child("resources")
+func (r *rules) podResources(at check.Field, s *corev1.PodSpec) {
 	if s.OS != nil && s.OS.Name == corev1.Windows {
-		return field.ErrorList{field.Forbidden(at.Field(), "may not be set for a windows pod")}
+		at.Forbidden("may not be set for a windows pod")
+		return
 	}
-	var errs field.ErrorList
-	if s.Resources.Claims != nil {
-		errs = append(errs, field.Forbidden(at.ChildField("claims"), "claims may not be set for Resources at pod-level"))
-	}
-	errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at, podResourceName, r.anyPages)...)
-	return append(errs, sufficient(s, &at)...)
-}
-
-//upstream:pkg/apis/core/validation.validatePodResourceName
-func podResourceName(name corev1.ResourceName, fldPath *fieldrules.Path) field.ErrorList {
-	if errs := fieldrules.ResourceName(name, fldPath); len(errs) > 0 || podResource(name) {
-		return errs
-	}
-	return field.ErrorList{field.NotSupported(fldPath.Field(), name,
-		[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory})}
+	check.Forbid(at.Child("claims"), s.Resources.Claims != nil, "claims may not be set for Resources at pod-level")
+	check.Resources(at, s.Resources, true, r.anyPages)
+	sufficient(at, s)
 }
 
 // sufficient checks that the resources of a pod are not less than the resources of its containers.
 //
 //upstream:pkg/apis/core/validation.validatePodResourceConsistency
-func sufficient(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func sufficient(at check.Field, s *corev1.PodSpec) {
 	const greater = "must be greater than or equal to aggregate container "
 	requests := aggregate(s, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 	for _, name := range fieldrules.SortedKeys(requests) {
 		all := requests[name]
 		if q, ok := s.Resources.Requests[name]; ok && all.Cmp(q) > 0 {
-			errs = append(errs, field.Invalid(fldPath.ChildField("requests").Key(string(name)), q.String(),
-				greater+"requests of "+all.String()))
+			at.Child("requests").Key(string(name)).Invalid(q.String(), greater+"requests of "+all.String())
 		}
 	}
 	limits := aggregate(s, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 	for _, name := range fieldrules.SortedKeys(limits) {
 		all := limits[name]
-		if q, ok := s.Resources.Limits[name]; ok && hugePages(name) && all.Cmp(q) > 0 {
-			errs = append(errs, field.Invalid(fldPath.ChildField("limits").Key(string(name)), q.String(),
-				greater+"limits of "+all.String()))
+		if q, ok := s.Resources.Limits[name]; ok && check.IsHugePages(name) && all.Cmp(q) > 0 {
+			at.Child("limits").Key(string(name)).Invalid(q.String(), greater+"limits of "+all.String())
 		}
 	}
 	for i := range s.Containers {
@@ -72,12 +47,11 @@ func sufficient(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		for _, name := range fieldrules.SortedKeys(own) {
 			limit := own[name]
 			if q, ok := s.Resources.Limits[name]; ok && limit.Cmp(q) > 0 {
-				at := fldPath.ChildField("containers").Index(i).Key(string(name)).Child("limits")
-				errs = append(errs, field.Invalid(at, limit.String(), "must be less than or equal to pod limits of "+q.String()))
+				at.Child("containers").Index(i).Key(string(name)).Child("limits").Invalid(limit.String(),
+					"must be less than or equal to pod limits of "+q.String())
 			}
 		}
 	}
-	return errs
 }
 
 // aggregate returns what the containers of a pod have together: the sum of those that run at the same time, or an init
@@ -136,24 +110,24 @@ func CompleteResources(s *corev1.PodSpec) {
 	}
 	limits := aggregate(s, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 	for name, q := range limits {
-		if _, requested := r.Requests[name]; hugePages(name) && !requested {
+		if _, requested := r.Requests[name]; check.IsHugePages(name) && !requested {
 			addMissing(&r.Limits, name, q)
 		}
 	}
 	requests := aggregate(s, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 	for name, q := range requests {
-		if podResource(name) && !hugePages(name) {
+		if check.IsPodResource(name) && !check.IsHugePages(name) {
 			addMissing(&r.Requests, name, q)
 		}
 	}
 	for name, q := range r.Limits {
-		if podResource(name) {
+		if check.IsPodResource(name) {
 			addMissing(&r.Requests, name, q)
 		}
 	}
 	for name, request := range r.Requests {
 		limit, limited := limits[name]
-		if !limited || !podResource(name) || !limitedEverywhere(s, name) {
+		if !limited || !check.IsPodResource(name) || !limitedEverywhere(s, name) {
 			continue
 		}
 		if request.Cmp(limit) > 0 {
@@ -195,7 +169,7 @@ func HasResources(s *corev1.PodSpec) bool {
 	}
 	for _, list := range [...]corev1.ResourceList{s.Resources.Requests, s.Resources.Limits} {
 		for name := range list {
-			if podResource(name) {
+			if check.IsPodResource(name) {
 				return true
 			}
 		}

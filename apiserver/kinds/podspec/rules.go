@@ -6,9 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/check"
 )
 
 // rules say what a spec may contain: a pod's or a template's, a new one or an updated one. An update may keep what
@@ -42,14 +41,14 @@ func rulesFor(pod *metav1.ObjectMeta, old *corev1.PodSpec, oldAnnotations map[st
 		return r
 	}
 	r.anyDeletionCost = !DeletionCost(oldAnnotations)
-	r.anySelector = len(affinitySelectors(old)) > 0
+	r.anySelector = check.Fails(func(at check.Field) { affinitySelectors(at, old.Affinity) })
 	if a := old.Affinity; a != nil && a.NodeAffinity != nil {
 		r.anyNodeLabel = InvalidNodeLabels(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	for i := range old.TopologySpreadConstraints {
 		c := &old.TopologySpreadConstraints[i]
-		r.anySpread = r.anySpread || len(fieldrules.LabelSelector(c.LabelSelector, &fieldrules.Root, "")) > 0
-		r.strictSpread = r.strictSpread || len(spreadKeys(c, &fieldrules.Root)) > 0
+		r.anySpread = r.anySpread || check.Fails(func(at check.Field) { check.LabelSelector(at, c.LabelSelector) })
+		r.strictSpread = r.strictSpread || check.Fails(func(at check.Field) { spreadKeys(at, c) })
 	}
 	r.comparisons = slices.ContainsFunc(old.Tolerations, func(t corev1.Toleration) bool {
 		return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
@@ -60,7 +59,7 @@ func rulesFor(pod *metav1.ObjectMeta, old *corev1.PodSpec, oldAnnotations map[st
 		r.anyTokenPath = r.anyTokenPath || v.Projected != nil && slices.ContainsFunc(v.Projected.Sources,
 			func(s corev1.VolumeProjection) bool {
 				t := s.ServiceAccountToken
-				return t != nil && len(nonReserved(t.Path, &fieldrules.Root, "path")) > 0
+				return t != nil && check.Fails(func(at check.Field) { nonReserved(at, t.Path) })
 			})
 	}
 	if c := old.SecurityContext; c != nil {
@@ -79,13 +78,13 @@ func rulesFor(pod *metav1.ObjectMeta, old *corev1.PodSpec, oldAnnotations map[st
 func (r *rules) addContainers(old *corev1.PodSpec) {
 	r.anyPages = indivisible(old.Overhead)
 	private := old.HostUsers != nil && !*old.HostUsers
-	each(old, &fieldrules.Root, func(c *corev1.Container, _ *fieldrules.Path) {
+	for _, c := range each(old) {
 		r.anyPages = r.anyPages || indivisible(c.Resources.Limits) || indivisible(c.Resources.Requests)
 		r.privateDevices = r.privateDevices || private && len(c.VolumeDevices) > 0
 		s := c.SecurityContext
 		r.sysAdmin = r.sysAdmin || s != nil && (s.AllowPrivilegeEscalation == nil || !*s.AllowPrivilegeEscalation) &&
 			s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN")
-	})
+	}
 	for i := range old.InitContainers {
 		c := &old.InitContainers[i]
 		r.restartInit = r.restartInit || !Sidecar(c) && slices.ContainsFunc(c.ResizePolicy,
@@ -96,36 +95,31 @@ func (r *rules) addContainers(old *corev1.PodSpec) {
 // indivisible reports whether a list has huge pages that are no multiple of their size.
 func indivisible(list corev1.ResourceList) bool {
 	for name, q := range list {
-		if len(fieldrules.HugePages(name, q, &fieldrules.Root)) > 0 {
+		if !check.WholePages(name, q) {
 			return true
 		}
 	}
 	return false
 }
 
-// affinitySelectors returns the errors of the selectors of pod affinities.
+// affinitySelectors checks the selectors of pod affinities.
 //
 //upstream:pkg/api/pod.hasInvalidLabelValueInAffinitySelector
-func affinitySelectors(s *corev1.PodSpec) field.ErrorList {
-	if s.Affinity == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	check := func(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm) {
+func affinitySelectors(at check.Field, a *corev1.Affinity) {
+	terms := func(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm) {
 		for i := range must {
-			errs = append(errs, termSelectors(&must[i], false, &fieldrules.Root)...)
+			termSelectors(at, &must[i], false)
 		}
 		for i := range prefer {
-			errs = append(errs, termSelectors(&prefer[i].PodAffinityTerm, false, &fieldrules.Root)...)
+			termSelectors(at, &prefer[i].PodAffinityTerm, false)
 		}
 	}
-	if a := s.Affinity.PodAffinity; a != nil {
-		check(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	if a != nil && a.PodAffinity != nil {
+		terms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	if a := s.Affinity.PodAntiAffinity; a != nil {
-		check(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	if a != nil && a.PodAntiAffinity != nil {
+		terms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
-	return errs
 }
 
 // InvalidNodeLabels reports whether a node selector, which may be nil, has an invalid value of a label.

@@ -1,7 +1,6 @@
 package podspec
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -10,283 +9,242 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // scheduling checks node selectors, affinities, tolerations and topology spread constraints.
-func (r *rules) scheduling(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	tolerations := fldPath.Child("tolerations")
-	errs := r.tolerations(s.Tolerations, &tolerations)
+func (r *rules) scheduling(spec check.Field, s *corev1.PodSpec) {
+	r.tolerations(spec.Child("tolerations"), s.Tolerations)
 	if a := s.Affinity; a != nil {
-		at := fldPath.Child("affinity")
-		errs = append(errs, r.nodeAffinity(a.NodeAffinity, &at)...)
+		at := spec.Child("affinity")
+		r.nodeAffinity(at.Child("nodeAffinity"), a.NodeAffinity)
 		if p := a.PodAffinity; p != nil {
-			errs = append(errs, r.podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
-				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
+			r.podAffinity(at.Child("podAffinity"), p.RequiredDuringSchedulingIgnoredDuringExecution,
+				p.PreferredDuringSchedulingIgnoredDuringExecution)
 		}
 		if p := a.PodAntiAffinity; p != nil {
-			errs = append(errs, r.podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
-				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
+			r.podAffinity(at.Child("podAntiAffinity"), p.RequiredDuringSchedulingIgnoredDuringExecution,
+				p.PreferredDuringSchedulingIgnoredDuringExecution)
 		}
 	}
-	if len(s.TopologySpreadConstraints) > 0 {
-		errs = append(errs, r.topologySpread(s.TopologySpreadConstraints, fldPath)...)
-	}
+	r.topologySpread(spec.Child("topologySpreadConstraints"), s.TopologySpreadConstraints)
 	if s.PreemptionPolicy != nil {
-		errs = append(errs, oneOfInOrder(*s.PreemptionPolicy, fldPath, "preemptionPolicy",
-			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		check.OneOf(spec.Child("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
-	return errs
 }
 
 // Tolerations checks the keys, operators, values and effects of tolerations.
-func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
-	all := fldPath.Child("tolerations")
-	return (&rules{}).tolerations(list, &all)
-}
+func Tolerations(at check.Field, list []corev1.Toleration) { (&rules{}).tolerations(at, list) }
 
-// tolerations checks the tolerations at all.
-//
 //upstream:pkg/apis/core/validation.ValidateTolerations
 //upstream:pkg/apis/core/v1.Validate_Toleration
-func (r *rules) tolerations(list []corev1.Toleration, all *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func (r *rules) tolerations(all check.Field, list []corev1.Toleration) {
 	for i := range list {
-		t, at := &list[i], all.Index(i)
+		at, t := all.Index(i), &list[i]
 		if t.Key != "" {
-			errs = append(errs, fieldrules.LabelName(t.Key, &at, "key")...)
+			check.LabelName(at.Child("key"), t.Key)
 		} else if t.Operator != corev1.TolerationOpExists {
-			errs = append(errs, field.Invalid(at.ChildField("operator"), t.Operator,
-				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+			at.Child("operator").Invalid(t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			errs = append(errs, field.Invalid(at.ChildField("effect"), t.Effect,
-				"effect must be 'NoExecute' when `tolerationSeconds` is set"))
+			at.Child("effect").Invalid(t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 		}
-		switch t.Operator {
-		case corev1.TolerationOpEqual, "":
-			if bad := validation.IsValidLabelValue(t.Value); len(bad) > 0 {
-				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, strings.Join(bad, ";")))
-			}
-		case corev1.TolerationOpExists:
-			if t.Value != "" {
-				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
-			}
-		case corev1.TolerationOpLt, corev1.TolerationOpGt:
-			if !r.comparisons {
-				errs = append(errs, field.NotSupported(at.ChildField("operator"), t.Operator,
-					[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
-				break
-			}
-			errs = append(errs, fieldrules.Invalid(content.IsDecimalInteger(t.Value), t.Value, &at, "value")...)
-			if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
-				errs = append(errs, field.Invalid(at.ChildField("value"), t.Value, err.Error()))
-			}
-		default:
-			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator",
-				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
-		}
-		if t.Effect != "" {
-			errs = append(errs, TaintEffect(t.Effect, &at)...)
-		}
+		r.operator(at, t)
+		check.IfSet(at.Child("effect"), t.Effect, TaintEffect)
 	}
-	return errs
+}
+
+// operator checks the operator of a toleration, and the value for it.
+//
+//upstream:pkg/apis/core/validation.ValidateTolerations
+func (r *rules) operator(toleration check.Field, t *corev1.Toleration) {
+	at, value := toleration.Child("operator"), toleration.Child("value")
+	switch t.Operator {
+	case corev1.TolerationOpEqual, "":
+		if bad := validation.IsValidLabelValue(t.Value); len(bad) > 0 {
+			at.Invalid(t.Value, strings.Join(bad, ";"))
+		}
+	case corev1.TolerationOpExists:
+		if t.Value != "" {
+			at.Invalid(t.Value, "value must be empty when `operator` is 'Exists'")
+		}
+	case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		if !r.comparisons {
+			at.NotSupported(t.Operator, string(corev1.TolerationOpEqual), string(corev1.TolerationOpExists),
+				string(corev1.TolerationOpLt), string(corev1.TolerationOpGt))
+			break
+		}
+		check.Valid(value, t.Value, content.IsDecimalInteger)
+		if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
+			value.Invalid(t.Value, err.Error())
+		}
+	default:
+		at.NotSupported(t.Operator, string(corev1.TolerationOpEqual), string(corev1.TolerationOpExists))
+	}
 }
 
 // TaintEffect checks the effect of a taint.
-func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList {
-	return oneOfInOrder(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
-		corev1.TaintEffectNoExecute)
+//
+//upstream:pkg/apis/core/validation.validateTaintEffect
+func TaintEffect(at check.Field, e corev1.TaintEffect) {
+	check.OneOf(at, e, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 }
 
 //upstream:pkg/apis/core/validation.validateNodeAffinity
-func (r *rules) nodeAffinity(a *corev1.NodeAffinity, fldPath *fieldrules.Path) field.ErrorList {
+func (r *rules) nodeAffinity(at check.Field, a *corev1.NodeAffinity) {
 	if a == nil {
-		return nil
+		return
 	}
-	at := fldPath.Child("nodeAffinity")
-	var errs field.ErrorList
-	if a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		must := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
-		errs = append(errs, NodeSelector(a.RequiredDuringSchedulingIgnoredDuringExecution, r.anyNodeLabel, &must)...)
+	if s := a.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
+		NodeSelector(at.Child("requiredDuringSchedulingIgnoredDuringExecution"), s, r.anyNodeLabel)
 	}
-	list := at.Child("preferredDuringSchedulingIgnoredDuringExecution")
-	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
-		p, item := &a.PreferredDuringSchedulingIgnoredDuringExecution[i], list.Index(i)
-		errs = append(errs, weight(p.Weight, &item)...)
-		term := item.Child("preference")
-		errs = append(errs, nodeSelectorTerm(&p.Preference, true, &term)...)
+	for i, p := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		item := at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
+		weight(item.Child("weight"), p.Weight)
+		nodeSelectorTerm(item.Child("preference"), &p.Preference, true)
 	}
-	return errs
 }
 
-func weight(n int32, fldPath *fieldrules.Path) field.ErrorList {
-	if n >= 1 && n <= 100 {
-		return nil
+func weight(at check.Field, n int32) {
+	if n < 1 || n > 100 {
+		at.Invalid(n, "must be in the range 1-100")
 	}
-	return field.ErrorList{field.Invalid(fldPath.ChildField("weight"), n, "must be in the range 1-100")}
 }
 
 // NodeSelector checks a required node selector, with anyValue but for the values of labels.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeSelector
-func NodeSelector(s *corev1.NodeSelector, anyValue bool, fldPath *fieldrules.Path) field.ErrorList {
-	list := fldPath.Child("nodeSelectorTerms")
+func NodeSelector(at check.Field, s *corev1.NodeSelector, anyValue bool) {
+	terms := at.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
-		return field.ErrorList{field.Required(list.Field(), "must have at least one node selector term")}
+		terms.Required("must have at least one node selector term")
 	}
-	var errs field.ErrorList
 	for i := range s.NodeSelectorTerms {
-		at := list.Index(i)
-		errs = append(errs, nodeSelectorTerm(&s.NodeSelectorTerms[i], anyValue, &at)...)
+		nodeSelectorTerm(terms.Index(i), &s.NodeSelectorTerms[i], anyValue)
 	}
-	return errs
 }
 
 // nodeSelectorTerm checks the label and field requirements of a term.
 //
 //upstream:pkg/apis/core/validation.ValidateNodeSelectorTerm
 //upstream:pkg/apis/core/validation.ValidateNodeFieldSelectorRequirement
-func nodeSelectorTerm(t *corev1.NodeSelectorTerm, anyValue bool, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	list := fldPath.Child("matchExpressions")
+func nodeSelectorTerm(term check.Field, t *corev1.NodeSelectorTerm, anyValue bool) {
 	for i := range t.MatchExpressions {
-		r, at := &t.MatchExpressions[i], list.Index(i)
-		errs = append(errs, nodeRequirement(r, &at)...)
-		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.ChildField("key"))...)
+		at, r := term.Child("matchExpressions").Index(i), &t.MatchExpressions[i]
+		nodeRequirement(at, r)
+		check.LabelName(at.Child("key"), r.Key)
 		for j, v := range r.Values {
-			if anyValue {
-				break
-			}
-			for _, m := range validation.IsValidLabelValue(v) {
-				errs = append(errs, field.Invalid(at.ChildField("values").Index(j), v, m))
+			if !anyValue {
+				check.Valid(at.Child("values").Index(j), v, validation.IsValidLabelValue)
 			}
 		}
 	}
-	list = fldPath.Child("matchFields")
 	for i := range t.MatchFields {
-		r, at := &t.MatchFields[i], list.Index(i)
+		at, r := term.Child("matchFields").Index(i), &t.MatchFields[i]
 		if r.Key != metav1.ObjectNameField {
-			errs = append(errs, field.Invalid(at.ChildField("key"), r.Key, "not a valid field selector key"))
+			at.Child("key").Invalid(r.Key, "not a valid field selector key")
 		} else {
-			values := at.Child("values")
 			for j, v := range r.Values {
-				item := values.Index(j)
-				errs = append(errs, fieldrules.DNSName(v, &item, "")...)
+				check.DNSName(at.Child("values").Index(j), v)
 			}
 		}
-		if !slices.Contains([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}, r.Operator) {
-			errs = append(errs, field.Invalid(at.ChildField("operator"), r.Operator, "not a valid selector operator"))
+		if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
+			at.Child("operator").Invalid(r.Operator, "not a valid selector operator")
 		} else if len(r.Values) != 1 {
-			errs = append(errs, field.Required(at.ChildField("values"),
-				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+			at.Child("values").Required("must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
 		}
 	}
-	return errs
 }
 
 //upstream:pkg/apis/core/validation.ValidateNodeSelectorRequirement
-func nodeRequirement(r *corev1.NodeSelectorRequirement, fldPath *fieldrules.Path) field.ErrorList {
-	switch r.Operator {
+func nodeRequirement(at check.Field, r *corev1.NodeSelectorRequirement) {
+	switch values := at.Child("values"); r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			return field.ErrorList{field.Required(fldPath.ChildField("values"),
-				"must be specified when `operator` is 'In' or 'NotIn'")}
+			values.Required("must be specified when `operator` is 'In' or 'NotIn'")
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
-		if len(r.Values) > 0 {
-			return field.ErrorList{field.Forbidden(fldPath.ChildField("values"),
-				"may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
-		}
+		check.Forbid(values, len(r.Values) > 0, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			return field.ErrorList{field.Required(fldPath.ChildField("values"),
-				"must be specified single value when `operator` is 'Lt' or 'Gt'")}
+			values.Required("must be specified single value when `operator` is 'Lt' or 'Gt'")
 		}
 	default:
-		return field.ErrorList{field.Invalid(fldPath.ChildField("operator"), r.Operator, "not a valid selector operator")}
+		at.Child("operator").Invalid(r.Operator, "not a valid selector operator")
 	}
-	return nil
 }
 
 //upstream:pkg/apis/core/validation.validatePodAffinity
 //upstream:pkg/apis/core/validation.validatePodAntiAffinity
-func (r *rules) podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, fldPath *fieldrules.Path,
-	name string) field.ErrorList {
-	var errs field.ErrorList
-	at := fldPath.Child(name)
-	list := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
+func (r *rules) podAffinity(at check.Field, must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm) {
 	for i := range must {
-		item := list.Index(i)
-		errs = append(errs, r.podAffinityTerm(&must[i], &item)...)
+		r.podAffinityTerm(at.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i), &must[i])
 	}
-	list = at.Child("preferredDuringSchedulingIgnoredDuringExecution")
 	for i := range prefer {
-		item := list.Index(i)
-		errs = append(errs, weight(prefer[i].Weight, &item)...)
-		term := item.Child("podAffinityTerm")
-		errs = append(errs, r.podAffinityTerm(&prefer[i].PodAffinityTerm, &term)...)
+		item := at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
+		weight(item.Child("weight"), prefer[i].Weight)
+		r.podAffinityTerm(item.Child("podAffinityTerm"), &prefer[i].PodAffinityTerm)
 	}
-	return errs
 }
 
 //upstream:pkg/apis/core/validation.validatePodAffinityTerm
-func (r *rules) podAffinityTerm(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
-	errs := termSelectors(t, r.anySelector, fldPath)
+func (r *rules) podAffinityTerm(at check.Field, t *corev1.PodAffinityTerm) {
+	termSelectors(at, t, r.anySelector)
 	for _, n := range t.Namespaces {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(n, false), n, fldPath, "namespace")...)
+		check.Messages(at.Child("namespace"), n, fieldrules.NameIsLabel(n, false))
 	}
-	errs = append(errs, labelKeys(t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector, fldPath)...)
+	labelKeys(at, t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector)
 	if t.TopologyKey == "" {
-		errs = append(errs, field.Required(fldPath.ChildField("topologyKey"), "can not be empty"))
+		at.Child("topologyKey").Required("can not be empty")
 	}
-	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, fldPath.ChildField("topologyKey"))...)
+	check.LabelName(at.Child("topologyKey"), t.TopologyKey)
 }
 
 // termSelectors checks the selectors of a term, with anyValue but for the values of labels.
 //
 //upstream:pkg/apis/core/validation.ValidatePodAffinityTermSelector
-func termSelectors(t *corev1.PodAffinityTerm, anyValue bool, fldPath *fieldrules.Path) field.ErrorList {
-	if t.LabelSelector == nil && t.NamespaceSelector == nil {
-		return nil
+func termSelectors(at check.Field, t *corev1.PodAffinityTerm, anyValue bool) {
+	selector(at.Child("labelSelector"), t.LabelSelector, anyValue)
+	selector(at.Child("namespaceSelector"), t.NamespaceSelector, anyValue)
+}
+
+// selector checks a selector, which may be nil, with anyValue but for the values of labels.
+func selector(at check.Field, s *metav1.LabelSelector, anyValue bool) {
+	if s != nil {
+		options := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: anyValue}
+		at.Report(metav1validation.ValidateLabelSelector(s, options, at.Path.Field())...)
 	}
-	options := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: anyValue}
-	errs := metav1validation.ValidateLabelSelector(t.LabelSelector, options, fldPath.ChildField("labelSelector"))
-	return append(errs, metav1validation.ValidateLabelSelector(t.NamespaceSelector, options, fldPath.ChildField("namespaceSelector"))...)
 }
 
 // labelKeys checks keys of labels. The selector takes the values of these labels from the pod that it belongs to.
 //
 //upstream:pkg/apis/core/validation.ValidateMatchLabelKeysAndMismatchLabelKeys
 //upstream:pkg/apis/core/validation.validateLabelKeys
-func labelKeys(match, mismatch []string, selector *metav1.LabelSelector, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func labelKeys(at check.Field, match, mismatch []string, selector *metav1.LabelSelector) {
 	for _, list := range [...]struct {
 		name string
 		keys []string
 	}{{"matchLabelKeys", match}, {"mismatchLabelKeys", mismatch}} {
 		if len(list.keys) > 0 && selector == nil {
-			errs = append(errs, field.Forbidden(fldPath.ChildField(list.name), noSelector))
+			at.Child(list.name).Forbidden(noSelector)
 			continue
 		}
 		for i, key := range list.keys {
-			errs = append(errs, metav1validation.ValidateLabelName(key, fldPath.ChildField(list.name).Index(i))...)
+			check.LabelName(at.Child(list.name).Index(i), key)
 		}
 	}
-	errs = append(errs, selectedTwice(match, selector, fldPath)...)
+	selectedTwice(at, match, selector)
 	var other fieldrules.Seen[string]
 	for _, key := range mismatch {
 		other.Add(key)
 	}
 	for i, key := range match {
 		if other.Has(key) {
-			errs = append(errs, field.Invalid(fldPath.ChildField("matchLabelKeys").Index(i), key,
-				"exists in both matchLabelKeys and mismatchLabelKeys"))
+			at.Child("matchLabelKeys").Index(i).Invalid(key, "exists in both matchLabelKeys and mismatchLabelKeys")
 		}
 	}
-	return errs
 }
 
 // noSelector is the error for keys of labels without the selector that they would narrow.
@@ -294,11 +252,10 @@ const noSelector = "must not be specified when labelSelector is not set"
 
 // selectedTwice rejects a key of matchLabelKeys that labelSelector already uses. The requirement that the API server
 // adds does not count.
-func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) field.ErrorList {
+func selectedTwice(at check.Field, keys []string, s *metav1.LabelSelector) {
 	if s == nil || len(keys) == 0 {
-		return nil
+		return
 	}
-	var errs field.ErrorList
 	selected := map[string]bool{}
 	for key := range s.MatchLabels {
 		selected[key] = true
@@ -309,25 +266,22 @@ func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) 
 	}
 	for _, e := range s.MatchExpressions {
 		if i, ok := positions[e.Key]; ok && selected[e.Key] {
-			item := at.Index(i)
-			errs = append(errs, field.Invalid(item.Field(), e.Key, "exists in both matchLabelKeys and labelSelector"))
+			at.Index(i).Invalid(e.Key, "exists in both matchLabelKeys and labelSelector")
 		}
 		selected[e.Key] = true
 	}
-	return errs
 }
 
 // strictSpreadKeys is spreadKeys of an API server that does not add matchLabelKeys to the selector.
 //
 //upstream:pkg/apis/core/validation.ValidateMatchLabelKeysInTopologySpread
-func strictSpreadKeys(c *corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
+func strictSpreadKeys(constraint check.Field, c *corev1.TopologySpreadConstraint) {
 	if len(c.MatchLabelKeys) == 0 {
-		return nil
+		return
 	}
-	var errs field.ErrorList
 	selected := map[string]bool{}
 	if c.LabelSelector == nil {
-		errs = append(errs, field.Forbidden(fldPath.ChildField("matchLabelKeys"), noSelector))
+		constraint.Child("matchLabelKeys").Forbidden(noSelector)
 	} else {
 		for key := range c.LabelSelector.MatchLabels {
 			selected[key] = true
@@ -337,29 +291,26 @@ func strictSpreadKeys(c *corev1.TopologySpreadConstraint, fldPath *fieldrules.Pa
 		}
 	}
 	for i, key := range c.MatchLabelKeys {
-		at := fldPath.ChildField("matchLabelKeys").Index(i)
-		errs = append(errs, metav1validation.ValidateLabelName(key, at)...)
+		at := constraint.Child("matchLabelKeys").Index(i)
+		check.LabelName(at, key)
 		if selected[key] {
-			errs = append(errs, field.Invalid(at, key, "exists in both matchLabelKeys and labelSelector"))
+			at.Invalid(key, "exists in both matchLabelKeys and labelSelector")
 		}
 	}
-	return errs
 }
 
 // spreadKeys checks matchLabelKeys of a constraint.
-func spreadKeys(c *corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
-	return labelKeys(c.MatchLabelKeys, nil, c.LabelSelector, fldPath)
+func spreadKeys(at check.Field, c *corev1.TopologySpreadConstraint) {
+	labelKeys(at, c.MatchLabelKeys, nil, c.LabelSelector)
 }
 
 // topologySpread checks topology spread constraints, and that they are unique.
 //
 //upstream:pkg/apis/core/validation.validateTopologySpreadConstraints
-func (r *rules) topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func (r *rules) topologySpread(all check.Field, list []corev1.TopologySpreadConstraint) {
 	if len(list) == 0 {
-		return nil
+		return
 	}
-	all := fldPath.Child("topologySpreadConstraints")
 	type constraint struct {
 		key  string
 		when corev1.UnsatisfiableConstraintAction
@@ -369,36 +320,30 @@ func (r *rules) topologySpread(list []corev1.TopologySpreadConstraint, fldPath *
 		last[constraint{c.TopologyKey, c.WhenUnsatisfiable}] = i
 	}
 	for i := range list {
-		c, at := &list[i], all.Index(i)
-		errs = append(errs, fieldrules.Positive(c.MaxSkew, &at, "maxSkew")...)
+		at, c := all.Index(i), &list[i]
+		check.Positive(at.Child("maxSkew"), c.MaxSkew)
 		if c.TopologyKey == "" {
-			errs = append(errs, field.Required(at.ChildField("topologyKey"), "can not be empty"))
+			at.Child("topologyKey").Required("can not be empty")
 		}
-		errs = append(errs, fieldrules.Supported(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule,
-			corev1.ScheduleAnyway)...)
+		check.Supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
 		if i < last[constraint{c.TopologyKey, c.WhenUnsatisfiable}] {
-			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"),
-				"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
+			at.Child("{topologyKey, whenUnsatisfiable}").Duplicate("{" + c.TopologyKey + ", " + string(c.WhenUnsatisfiable) + "}")
 		}
 		if r.strictSpread {
-			errs = append(errs, strictSpreadKeys(c, &at)...)
+			strictSpreadKeys(at, c)
 		} else {
-			errs = append(errs, spreadKeys(c, &at)...)
+			spreadKeys(at, c)
 		}
-		if c.MinDomains != nil {
-			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)
-			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
-				errs = append(errs, field.Invalid(at.ChildField("minDomains"), *c.MinDomains,
-					"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
-			}
+		check.Optional(at.Child("minDomains"), c.MinDomains, check.Positive)
+		if c.MinDomains != nil && c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			at.Child("minDomains").Invalidf(*c.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not %s", c.WhenUnsatisfiable)
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(c.NodeAffinityPolicy, &at, "nodeAffinityPolicy",
-			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
-		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy",
-			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		check.OptionalOneOf(at.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy,
+			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+		check.OptionalOneOf(at.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy,
+			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 		if !r.anySpread {
-			errs = append(errs, fieldrules.LabelSelector(c.LabelSelector, &at, "labelSelector")...)
+			check.LabelSelector(at.Child("labelSelector"), c.LabelSelector)
 		}
 	}
-	return errs
 }

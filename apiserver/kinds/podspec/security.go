@@ -3,12 +3,11 @@ package podspec
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -21,28 +20,23 @@ var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z
 // sysctls checks the sysctls of a pod.
 //
 //upstream:pkg/apis/core/validation.validateSysctls
-func (r *rules) sysctls(s *corev1.PodSpec, context *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func (r *rules) sysctls(list check.Field, s *corev1.PodSpec) {
 	var names fieldrules.Seen[string]
-	list := context.Child("sysctls")
 	for i, sysctl := range s.SecurityContext.Sysctls {
-		at := list.Index(i)
+		at := list.Index(i).Child("name")
 		switch name := sysctl.Name; {
 		case name == "":
-			errs = append(errs, field.Required(at.ChildField("name"), ""))
+			at.Required("")
 		case len(name) > maxSysctl || !sysctlName.MatchString(name):
-			errs = append(errs, field.Invalid(at.ChildField("name"), name,
-				"must have at most "+strconv.Itoa(maxSysctl)+" characters and match regex "+sysctlName.String()))
+			at.Invalidf(name, "must have at most %d characters and match regex %s", maxSysctl, sysctlName)
 		case names.Has(name):
-			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
+			at.Duplicate(name)
 		}
 		if host := hostSysctl(sysctl.Name, s); host != "" && !r.anySysctl {
-			errs = append(errs, field.Invalid(at.ChildField("name"), sysctl.Name,
-				"may not be specified when '"+host+"' is true"))
+			at.Invalidf(sysctl.Name, "may not be specified when '%s' is true", host)
 		}
 		names.Add(sysctl.Name)
 	}
-	return errs
 }
 
 // ipcSysctls are the sysctls of the IPC namespace, besides fs.mqueue.
@@ -73,38 +67,35 @@ const maxLocalProfile = 4095
 // appArmor checks an AppArmor profile.
 //
 //upstream:pkg/apis/core/validation.ValidateAppArmorProfileField
-func appArmor(p *corev1.AppArmorProfile, fldPath *fieldrules.Path) field.ErrorList {
+func appArmor(at check.Field, p *corev1.AppArmorProfile) {
 	if p == nil {
-		return nil
+		return
 	}
-	at := fldPath.Child("appArmorProfile")
-	local := at.ChildField("localhostProfile")
-	switch p.Type {
+	switch local := at.Child("localhostProfile"); p.Type {
 	case corev1.AppArmorProfileTypeLocalhost:
 		if p.LocalhostProfile == nil {
-			return field.ErrorList{field.Required(local, "must be set when AppArmor type is Localhost")}
+			local.Required("must be set when AppArmor type is Localhost")
+			return
 		}
-		var errs field.ErrorList
 		switch name := *p.LocalhostProfile; {
 		case strings.TrimSpace(name) != name:
-			errs = append(errs, field.Invalid(local, name, "must not be padded with whitespace"))
+			local.Invalid(name, "must not be padded with whitespace")
 		case name == "":
-			errs = append(errs, field.Required(local, "must be set when AppArmor type is Localhost"))
+			local.Required("must be set when AppArmor type is Localhost")
 		}
 		if len(*p.LocalhostProfile) > maxLocalProfile {
-			errs = append(errs, field.TooLong(local, "", maxLocalProfile))
+			local.TooLong(maxLocalProfile)
 		}
-		return errs
 	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
 		if p.LocalhostProfile != nil {
-			return field.ErrorList{field.Invalid(local, p.LocalhostProfile, "can only be set when AppArmor type is Localhost")}
+			local.Invalid(p.LocalhostProfile, "can only be set when AppArmor type is Localhost")
 		}
-		return nil
 	case "":
-		return field.ErrorList{field.Required(at.ChildField("type"), "type is required when appArmorProfile is set")}
+		at.Child("type").Required("type is required when appArmorProfile is set")
+	default:
+		check.OneOf(at.Child("type"), p.Type, corev1.AppArmorProfileTypeLocalhost,
+			corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
 	}
-	return fieldrules.OneOf(p.Type, &at, "type", corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault,
-		corev1.AppArmorProfileTypeUnconfined)
 }
 
 // AppArmorOf returns the profile that the deprecated annotation of a container names, or nil if it
@@ -119,7 +110,7 @@ func AppArmorOf(annotation string) *corev1.AppArmorProfile {
 	case local:
 		p.Type, p.LocalhostProfile = corev1.AppArmorProfileTypeLocalhost, &name
 	}
-	if len(appArmor(p, &fieldrules.Root)) > 0 {
+	if check.Fails(func(at check.Field) { appArmor(at, p) }) {
 		return nil
 	}
 	return p

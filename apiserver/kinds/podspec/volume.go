@@ -1,13 +1,12 @@
 package podspec
 
 import (
-	"fmt"
-	"path"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -15,57 +14,50 @@ import (
 // too.
 //
 //upstream:pkg/apis/core/validation.ValidateVolumes
-func (r *rules) volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, field.ErrorList) {
-	var errs field.ErrorList
-	valid := s.Volumes                // shared until one is invalid
+func (r *rules) volumes(list check.Field, volumes []corev1.Volume) []corev1.Volume {
+	valid := volumes[:0:0]            // shares the array until a volume is invalid
 	var names fieldrules.Seen[string] // of the valid ones
-	list := fldPath.Child("volumes")
-	for i := range s.Volumes {
-		v, at := &s.Volumes[i], list.Index(i)
-		if len(errs) == 0 {
-			valid = s.Volumes[:i:i]
-		}
-		bad := append(r.volumeSource(v, &at), fieldrules.DNSLabel(v.Name, &at, "name")...)
+	for i := range volumes {
+		v, bad := &volumes[i], field.ErrorList(nil)
+		at := list.Index(i).Into(&bad)
+		r.volumeSource(at, v)
+		check.DNSLabel(at.Child("name"), v.Name)
 		if names.Has(v.Name) {
-			bad = append(bad, field.Duplicate(at.ChildField("name"), v.Name))
-		}
-		if len(bad) == 0 {
-			names.Add(v.Name)
+			at.Child("name").Duplicate(v.Name)
 		}
 		switch {
 		case len(bad) > 0:
-			errs = append(errs, bad...)
-		case len(errs) > 0:
-			valid = append(valid, *v)
+			list.Report(bad...)
+			continue
+		case len(valid) == i:
+			valid = volumes[: i+1 : i+1]
 		default:
-			valid = s.Volumes[:i+1]
+			valid = append(valid, *v)
 		}
+		names.Add(v.Name)
 	}
 	if r.pod != nil && r.pod.Name != "" {
-		errs = append(errs, r.createdClaims(s.Volumes, &list)...)
+		r.createdClaims(list, volumes)
 	}
-	return valid, errs
+	return valid
 }
 
 // createdClaims checks that no volume refers to a claim that another volume of the pod creates.
 //
 //upstream:pkg/apis/core/validation.ValidateVolumes
-func (r *rules) createdClaims(volumes []corev1.Volume, list *fieldrules.Path) field.ErrorList {
+func (r *rules) createdClaims(list check.Field, volumes []corev1.Volume) {
 	var created fieldrules.Seen[string]
 	for i := range volumes {
 		if volumes[i].Ephemeral != nil {
 			created.Add(r.pod.Name + "-" + volumes[i].Name)
 		}
 	}
-	var errs field.ErrorList
 	for i := range volumes {
 		if c := volumes[i].PersistentVolumeClaim; c != nil && created.Has(c.ClaimName) {
-			at := list.Index(i)
-			errs = append(errs, field.Invalid(at.ChildField("persistentVolumeClaim").Child("claimName"), c.ClaimName,
-				"must not reference a PVC that gets created for an ephemeral volume"))
+			list.Index(i).Child("persistentVolumeClaim").Child("claimName").Invalid(c.ClaimName,
+				"must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
-	return errs
 }
 
 // volumeIndex are the volumes of a pod, by name if there are many.
@@ -101,197 +93,142 @@ func (x volumeIndex) find(name string) *corev1.Volume {
 	return nil
 }
 
-// Sources counts the sources of a volume, which must have exactly one, and checks the first.
-type Sources struct {
-	W    *fieldrules.Path
-	N    int
-	Errs field.ErrorList
-}
-
-// One counts the source of that name if it is set.
-func (s *Sources) One(name string, set bool, check func(at *fieldrules.Path) field.ErrorList) {
-	s.As(name, name, set, check)
-}
-
-// As is One for a source that kube-apiserver's errors call by two names: more than one source, and
-// the errors in it.
-func (s *Sources) As(duplicate, name string, set bool, check func(at *fieldrules.Path) field.ErrorList) {
-	if !set {
-		return
-	}
-	if s.N++; s.N > 1 {
-		s.Errs = append(s.Errs, field.Forbidden(s.W.ChildField(duplicate), "may not specify more than 1 volume type"))
-		return
-	}
-	at := s.W.Child(name)
-	s.Errs = append(s.Errs, check(&at)...)
-}
+// ManySources is the error for another source of a volume.
+const ManySources = "may not specify more than 1 volume type"
 
 // volumeSource checks the source of a volume. Only the first one is checked, in kube-apiserver's
 // order.
 //
 //upstream:pkg/apis/core/validation.validateVolumeSource
-func (r *rules) volumeSource(volume *corev1.Volume, fldPath *fieldrules.Path) field.ErrorList {
-	v := &volume.VolumeSource
-	s := Sources{W: fldPath}
-	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
-	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return HostPath(v.HostPath, at) })
-	shared := &corev1.PersistentVolumeSource{GCEPersistentDisk: v.GCEPersistentDisk,
-		AWSElasticBlockStore: v.AWSElasticBlockStore, NFS: v.NFS, Flocker: v.Flocker, Quobyte: v.Quobyte, FC: v.FC,
-		VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
-		AzureDisk: v.AzureDisk}
-	s.One("gitRepo", v.GitRepo != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.GitRepo.Repository, at, "repository"),
-			localPath(v.GitRepo.Directory, at, "directory")...)
-	})
-	s.Shared(shared, "gcePersistentDisk", "awsElasticBlockStore")
-	s.One("secret", v.Secret != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := fieldrules.Required(v.Secret.SecretName, at, "secretName")
-		return append(errs, files(v.Secret.Items, v.Secret.DefaultMode, at)...)
-	})
-	s.Shared(shared, "nfs")
-	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
+func (r *rules) volumeSource(volume check.Field, of *corev1.Volume) {
+	v := &of.VolumeSource
+	sources := check.Union{{"emptyDir", v.EmptyDir != nil}, {"hostPath", v.HostPath != nil}, {"gitRepo", v.GitRepo != nil},
+		{"gcePersistentDisk", v.GCEPersistentDisk != nil}, {"awsElasticBlockStore", v.AWSElasticBlockStore != nil},
+		{"secret", v.Secret != nil}, {"nfs", v.NFS != nil}, {"iscsi", v.ISCSI != nil}, {"glusterfs", v.Glusterfs != nil},
+		{"flocker", v.Flocker != nil}, {"persistentVolumeClaim", v.PersistentVolumeClaim != nil}, {"rbd", v.RBD != nil},
+		{"cinder", v.Cinder != nil}, {"cephFS", v.CephFS != nil}, {"quobyte", v.Quobyte != nil}, {"downwarAPI", v.DownwardAPI != nil},
+		{"fc", v.FC != nil}, {"flexVolume", v.FlexVolume != nil}, {"configMap", v.ConfigMap != nil}, {"azureFile", v.AzureFile != nil},
+		{"vsphereVolume", v.VsphereVolume != nil}, {"photonPersistentDisk", v.PhotonPersistentDisk != nil},
+		{"portworxVolume", v.PortworxVolume != nil}, {"azureDisk", v.AzureDisk != nil}, {"storageos", v.StorageOS != nil},
+		{"projected", v.Projected != nil}, {"scaleIO", v.ScaleIO != nil}, {"csi", v.CSI != nil}, {"ephemeral", v.Ephemeral != nil},
+		{"image", v.Image != nil}}
+	switch first, at := sources.First(), volume.Child(sources.First()); first {
+	case "":
+		volume.Required("must specify a volume type")
+	case "emptyDir":
+		check.Forbid(at.Child("sizeLimit"), v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() < 0,
+			"SizeLimit field must be a valid resource quantity")
+	case "hostPath":
+		HostPath(at, v.HostPath)
+	case "gitRepo":
+		check.Required(at.Child("repository"), v.GitRepo.Repository)
+		localPath(at.Child("directory"), v.GitRepo.Directory)
+	case "secret":
+		check.Required(at.Child("secretName"), v.Secret.SecretName)
+		files(at, v.Secret.Items, v.Secret.DefaultMode)
+	case "iscsi":
 		c := v.ISCSI
-		return ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
-			c.SecretRef != nil, "must be valid format starting with iqn, eui, or naa", at)
-	})
-	if c := v.ISCSI; c != nil && c.InitiatorName != nil && LongISCSI(volume.Name, c.TargetPortal) {
-		s.Errs = append(s.Errs, field.Invalid(fldPath.ChildField("name"), volume.Name, LongISCSIMessage))
-	}
-	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
-		return Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
-	})
-	s.Shared(shared, "flocker")
-	s.One("persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PersistentVolumeClaim.ClaimName, at, "claimName")
-	})
-	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
-	})
-	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"), secretName(v.Cinder.SecretRef, at)...)
-	})
-	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
-		return Monitors(v.CephFS.Monitors, at)
-	})
-	s.Shared(shared, "quobyte")
-	s.As("downwarAPI", "downwardAPI", v.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(mode(v.DownwardAPI.DefaultMode, at, "defaultMode"), downward(v.DownwardAPI.Items, at)...)
-	})
-	s.Shared(shared, "fc")
-	s.One("flexVolume", v.FlexVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return FlexVolume(v.FlexVolume.Driver, v.FlexVolume.Options, at)
-	})
-	s.One("configMap", v.ConfigMap != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := fieldrules.Required(v.ConfigMap.Name, at, "name")
-		return append(errs, files(v.ConfigMap.Items, v.ConfigMap.DefaultMode, at)...)
-	})
-	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
-			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
-	})
-	s.Shared(shared, "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk")
-	s.One("storageos", v.StorageOS != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at),
-			secretName(v.StorageOS.SecretRef, at)...)
-	})
-	s.One("projected", v.Projected != nil, func(at *fieldrules.Path) field.ErrorList { return r.projected(v.Projected, at) })
-	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
-		return ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
-	})
-	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return csi(v.CSI, at) })
-	s.One("ephemeral", v.Ephemeral != nil, func(at *fieldrules.Path) field.ErrorList {
-		return r.ephemeral(volume, fldPath, at)
-	})
-	s.One("image", v.Image != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := fieldrules.OneOf(v.Image.PullPolicy, at, "pullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+		ISCSI(at, c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
+			c.SecretRef != nil, "must be valid format starting with iqn, eui, or naa")
+	case "glusterfs":
+		Glusterfs(at, v.Glusterfs.EndpointsName, v.Glusterfs.Path)
+	case "persistentVolumeClaim":
+		check.Required(at.Child("claimName"), v.PersistentVolumeClaim.ClaimName)
+	case "rbd":
+		Monitors(at, v.RBD.CephMonitors)
+		check.Required(at.Child("image"), v.RBD.RBDImage)
+	case "cinder":
+		check.Required(at.Child("volumeID"), v.Cinder.VolumeID)
+		secretName(at, v.Cinder.SecretRef)
+	case "cephFS":
+		Monitors(volume.Child("cephfs"), v.CephFS.Monitors)
+	case "downwarAPI": // so kube-apiserver calls a second source
+		mode(volume.Child("downwardAPI").Child("defaultMode"), v.DownwardAPI.DefaultMode)
+		downward(volume.Child("downwardAPI"), v.DownwardAPI.Items)
+	case "flexVolume":
+		FlexVolume(at, v.FlexVolume.Driver, v.FlexVolume.Options)
+	case "configMap":
+		check.Required(at.Child("name"), v.ConfigMap.Name)
+		files(at, v.ConfigMap.Items, v.ConfigMap.DefaultMode)
+	case "azureFile":
+		check.Required(at.Child("secretName"), v.AzureFile.SecretName)
+		check.Required(at.Child("shareName"), v.AzureFile.ShareName)
+	case "storageos":
+		StorageOS(at, v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace)
+		secretName(at, v.StorageOS.SecretRef)
+	case "projected":
+		r.projected(at, v.Projected)
+	case "scaleIO":
+		ScaleIO(at, v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName)
+	case "csi":
+		csi(at, v.CSI)
+	case "ephemeral":
+		r.ephemeral(volume, of)
+	case "image":
+		check.OneOf(at.Child("pullPolicy"), v.Image.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 		if !r.emptyImages {
-			errs = append(errs, fieldrules.Required(v.Image.Reference, at, "reference")...)
+			check.Required(at.Child("reference"), v.Image.Reference)
 		}
-		return errs
-	})
-	if s.N == 0 {
-		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
+	default:
+		SharedSource(volume, first, &corev1.PersistentVolumeSource{GCEPersistentDisk: v.GCEPersistentDisk,
+			AWSElasticBlockStore: v.AWSElasticBlockStore, NFS: v.NFS, Flocker: v.Flocker, Quobyte: v.Quobyte, FC: v.FC,
+			VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
+			AzureDisk: v.AzureDisk})
 	}
-	return s.Errs
+	others := false
+	for _, s := range sources {
+		check.Forbid(volume.Child(s.Name), s.Set && others, ManySources)
+		others = others || s.Set
+		if c := v.ISCSI; s.Name == "iscsi" && c != nil && c.InitiatorName != nil && LongISCSI(of.Name, c.TargetPortal) {
+			volume.Child("name").Invalid(of.Name, LongISCSIMessage)
+		}
+	}
 }
 
 // ephemeral checks the claim that a volume creates.
 //
 //upstream:pkg/apis/core/validation.validateEphemeralVolumeSource
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimTemplate
-func (r *rules) ephemeral(v *corev1.Volume, fldPath, at *fieldrules.Path) field.ErrorList {
-	claim := at.Child("volumeClaimTemplate")
+func (r *rules) ephemeral(volume check.Field, v *corev1.Volume) {
+	claim := volume.Child("ephemeral").Child("volumeClaimTemplate")
 	if v.Ephemeral.VolumeClaimTemplate == nil {
-		return field.ErrorList{field.Required(claim.Field(), "")}
+		claim.Required("")
+		return
 	}
-	metadata, spec := claim.Child("metadata"), claim.Child("spec")
-	errs := fieldrules.TemplateMetadata(v.Ephemeral.VolumeClaimTemplate.ObjectMeta, &metadata)
-	errs = append(errs, ValidateClaim(&v.Ephemeral.VolumeClaimTemplate.Spec, nil, &spec)...)
+	check.TemplateMetadata(claim.Child("metadata"), v.Ephemeral.VolumeClaimTemplate.ObjectMeta)
+	ValidateClaim(claim.Child("spec"), &v.Ephemeral.VolumeClaimTemplate.Spec, nil)
 	if r.pod == nil || r.pod.Name == "" || v.Name == "" {
-		return errs
+		return
 	}
 	name := r.pod.Name + "-" + v.Name
 	for _, m := range fieldrules.NameIsSubdomain(name, false) {
-		errs = append(errs, field.Invalid(fldPath.ChildField("name"), v.Name, fmt.Sprintf("PVC name %q: %v", name, m)))
+		volume.Child("name").Invalidf(v.Name, "PVC name %q: %v", name, m)
 	}
-	return errs
 }
 
 // csi checks a csi source of a pod's volume.
 //
 //upstream:pkg/apis/core/validation.validateCSIVolumeSource
-func csi(v *corev1.CSIVolumeSource, at *fieldrules.Path) field.ErrorList {
-	errs := Driver(v.Driver, at)
+func csi(at check.Field, v *corev1.CSIVolumeSource) {
+	check.DriverName(at.Child("driver"), v.Driver)
 	if ref := v.NodePublishSecretRef; ref != nil {
-		if secret := at.Child("nodePublishSecretRef"); ref.Name == "" {
-			errs = append(errs, field.Required(secret.ChildField("name"), ""))
-		} else {
-			errs = append(errs, fieldrules.DNSName(ref.Name, at, "name")...)
-		}
+		check.Required(at.Child("nodePublishSecretRef").Child("name"), ref.Name)
+		check.IfSet(at.Child("name"), ref.Name, check.DNSName)
 	}
-	return errs
-}
-
-func emptyDir(v *corev1.EmptyDirVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
-	if v.SizeLimit != nil && v.SizeLimit.Sign() < 0 {
-		return field.ErrorList{field.Forbidden(fldPath.ChildField("sizeLimit"),
-			"SizeLimit field must be a valid resource quantity")}
-	}
-	return nil
 }
 
 // HostPath checks a hostPath volume source.
 //
 //upstream:pkg/apis/core/validation.validateHostPathVolumeSource
-func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
+func HostPath(at check.Field, v *corev1.HostPathVolumeSource) {
 	if v.Path == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
+		at.Child("path").Required("")
+		return
 	}
-	errs := WithoutBacksteps(v.Path, fldPath, "path")
-	return append(errs, fieldrules.OptionalOneOf(v.Type, fldPath, "type", corev1.HostPathUnset,
-		corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
-		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev,
-		corev1.HostPathBlockDev)...)
-}
-
-// NFS checks an nfs volume source.
-//
-//upstream:pkg/apis/core/validation.validateNFSVolumeSource
-func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(v.Server, fldPath, "server")
-	errs = append(errs, fieldrules.Required(v.Path, fldPath, "path")...)
-	if !path.IsAbs(v.Path) {
-		errs = append(errs, field.Invalid(fldPath.ChildField("path"), v.Path, "must be an absolute path"))
-	}
-	return errs
-}
-
-// Driver checks the name of a storage driver.
-//
-//upstream:pkg/apis/core/validation.ValidateCSIDriverName
-func Driver(name string, fldPath *fieldrules.Path) field.ErrorList {
-	return fieldrules.DriverName(name, fldPath, "driver")
+	WithoutBacksteps(at.Child("path"), v.Path)
+	check.OptionalOneOf(at.Child("type"), v.Type, corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev,
+		corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate,
+		corev1.HostPathSocket)
 }
 
 // files checks the files that are projected from an object's keys.
@@ -299,66 +236,55 @@ func Driver(name string, fldPath *fieldrules.Path) field.ErrorList {
 //upstream:pkg/apis/core/validation.validateConfigMapVolumeSource
 //upstream:pkg/apis/core/validation.validateSecretVolumeSource
 //upstream:pkg/apis/core/validation.validateKeyToPath
-func files(items []corev1.KeyToPath, defaultMode *int32, fldPath *fieldrules.Path) field.ErrorList {
-	errs := mode(defaultMode, fldPath, "defaultMode")
-	list := fldPath.Child("items")
+func files(source check.Field, items []corev1.KeyToPath, defaultMode *int32) {
+	mode(source.Child("defaultMode"), defaultMode)
 	for i := range items {
-		at := list.Index(i)
-		errs = append(errs, fieldrules.Required(items[i].Key, &at, "key")...)
-		errs = append(errs, fileName(items[i].Path, &at)...)
-		errs = append(errs, mode(items[i].Mode, &at, "mode")...)
+		at := source.Child("items").Index(i)
+		check.Required(at.Child("key"), items[i].Key)
+		fileName(at.Child("path"), items[i].Path)
+		mode(at.Child("mode"), items[i].Mode)
 	}
-	return errs
 }
 
-func fileName(p string, fldPath *fieldrules.Path) field.ErrorList {
-	if p == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
-	}
-	return nonReserved(p, fldPath, "path")
+func fileName(at check.Field, p string) {
+	check.Required(at, p)
+	nonReserved(at, p)
 }
 
 // nonReserved checks that a path is relative and that none of its elements begins with "..".
 //
 //upstream:pkg/apis/core/validation.ValidateLocalNonReservedPath
-func nonReserved(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
-	errs := localPath(p, fldPath, name)
+func nonReserved(at check.Field, p string) {
+	localPath(at, p)
 	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {
-		errs = append(errs, field.Invalid(fldPath.ChildField(name), p, "must not start with '..'"))
+		at.Invalid(p, "must not start with '..'")
 	}
-	return errs
 }
 
-func mode(m *int32, fldPath *fieldrules.Path, name string) field.ErrorList {
-	if m == nil || *m >= 0 && *m <= 0o777 {
-		return nil
+func mode(at check.Field, m *int32) {
+	if m != nil && (*m < 0 || *m > 0o777) {
+		at.Invalid(*m, "must be a number between 0 and 0777 (octal), both inclusive")
 	}
-	return field.ErrorList{field.Invalid(fldPath.ChildField(name), *m,
-		"must be a number between 0 and 0777 (octal), both inclusive")}
 }
 
+// downward checks the files of a downwardAPI volume. The paths of kube-apiserver's errors do not have the index.
+//
 //upstream:pkg/apis/core/validation.validateDownwardAPIVolumeFile
-func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	at := fldPath // kube-apiserver's paths do not have the index
+func downward(at check.Field, items []corev1.DownwardAPIVolumeFile) {
 	for i := range items {
 		f := &items[i]
-		errs = append(errs, fileName(f.Path, at)...)
-		errs = append(errs, mode(f.Mode, at, "mode")...)
+		fileName(at.Child("path"), f.Path)
+		mode(at.Child("mode"), f.Mode)
 		switch {
 		case f.FieldRef != nil:
-			ref := at.Child("fieldRef")
-			errs = append(errs, fieldRef(f.FieldRef, &ref, volumeFields)...)
+			fieldRef(at.Child("fieldRef"), f.FieldRef, volumeFields)
 			if f.ResourceFieldRef != nil {
-				errs = append(errs, field.Invalid(at.Field(), "resource",
-					"fieldRef and resourceFieldRef can not be specified simultaneously"))
+				at.Invalid("resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 			}
 		case f.ResourceFieldRef != nil:
-			ref := at.Child("resourceFieldRef")
-			errs = append(errs, resourceFieldRef(f.ResourceFieldRef, &ref, true)...)
+			resourceFieldRef(at.Child("resourceFieldRef"), f.ResourceFieldRef, true)
 		default:
-			errs = append(errs, field.Required(at.Field(), "one of fieldRef and resourceFieldRef is required"))
+			at.Required("one of fieldRef and resourceFieldRef is required")
 		}
 	}
-	return errs
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -39,95 +38,76 @@ func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
 //
 //upstream:pkg/apis/core/validation.ValidatePersistentVolumeClaimSpec
 //upstream:pkg/apis/core/validation.ValidationOptionsForPersistentVolumeClaim
-func ValidateClaim(s, old *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := Access(s.AccessModes, fldPath, "at least 1 access mode is required")
-	if s.Selector != nil {
-		any := old != nil && len(fieldrules.LabelSelector(old.Selector, fldPath, "selector")) > 0
-		errs = append(errs, metav1validation.ValidateLabelSelector(s.Selector,
-			metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: any}, fldPath.ChildField("selector"))...)
-	}
-	resources := fldPath.Child("resources")
-	at := resources.Key(string(corev1.ResourceStorage))
+func ValidateClaim(at check.Field, s, old *corev1.PersistentVolumeClaimSpec) {
+	Access(at.Child("accessModes"), s.AccessModes, "at least 1 access mode is required")
+	selector(at.Child("selector"), s.Selector,
+		old != nil && check.Fails(func(at check.Field) { check.LabelSelector(at, old.Selector) }))
+	storage := at.Child("resources").Key(string(corev1.ResourceStorage))
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
-		errs = append(errs, field.Required(at.Field(), ""))
+		storage.Required("")
 	} else if q.Sign() <= 0 {
-		errs = append(errs, field.Invalid(at.Field(), q.String(), "must be greater than zero"))
+		storage.Invalid(q.String(), "must be greater than zero")
 	}
-	if c := s.StorageClassName; c != nil && *c != "" {
-		errs = append(errs, fieldrules.DNSName(*c, fldPath, "storageClassName")...)
-	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, fldPath, "volumeMode", corev1.PersistentVolumeBlock,
-		corev1.PersistentVolumeFilesystem)...)
-	if c := s.VolumeAttributesClassName; c != nil && *c != "" {
-		errs = append(errs, fieldrules.DNSName(*c, fldPath, "volumeAttributesClassName")...)
-	}
+	check.Optional(at.Child("storageClassName"), s.StorageClassName, className)
+	check.OptionalOneOf(at.Child("volumeMode"), s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+	check.Optional(at.Child("volumeAttributesClassName"), s.VolumeAttributesClassName, className)
 	anyGroup := old != nil && (old.DataSource != nil && old.DataSource.APIGroup != nil ||
 		old.DataSourceRef != nil && old.DataSourceRef.APIGroup != nil)
-	return append(errs, dataSources(s, anyGroup, fldPath)...)
+	dataSources(at, s, anyGroup)
 }
 
+func className(at check.Field, name string) { check.IfSet(at, name, check.DNSName) }
+
 // Access checks access modes. There must be at least one; none is the message if there is not.
-func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path, none string) field.ErrorList {
+func Access(at check.Field, modes []corev1.PersistentVolumeAccessMode, none string) {
 	if len(modes) == 0 {
-		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), none)}
+		at.Required(none)
+		return
 	}
-	var errs field.ErrorList
 	once, other := false, false
 	for _, m := range modes {
-		if !slices.Contains(accessModes, m) {
-			errs = append(errs, fieldrules.NotSupported(m, fldPath, "accessModes", accessModes)...)
-			continue
-		}
+		check.Supported(at, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
 		once = once || m == corev1.ReadWriteOncePod
-		other = other || m != corev1.ReadWriteOncePod
+		other = other || m != corev1.ReadWriteOncePod && slices.Contains(accessModes, m)
 	}
-	if once && other {
-		errs = append(errs, field.Forbidden(fldPath.ChildField("accessModes"),
-			"may not use ReadWriteOncePod with other access modes"))
-	}
-	return errs
+	check.Forbid(at, once && other, "may not use ReadWriteOncePod with other access modes")
 }
 
 // dataSources checks the source of a claim's data, and that both fields for it are the same.
-func dataSources(s *corev1.PersistentVolumeClaimSpec, anyGroup bool, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func dataSources(spec check.Field, s *corev1.PersistentVolumeClaimSpec, anyGroup bool) {
 	if d := s.DataSource; d != nil {
-		at := fldPath.Child("dataSource")
-		errs = append(errs, dataSource(d.APIGroup, d.Kind, d.Name, anyGroup, &at)...)
+		dataSource(spec.Child("dataSource"), d.APIGroup, d.Kind, d.Name, anyGroup)
 	}
 	ref := s.DataSourceRef
 	if ref == nil {
-		return errs
+		return
 	}
-	at := fldPath.Child("dataSourceRef")
-	errs = append(errs, dataSource(ref.APIGroup, ref.Kind, ref.Name, anyGroup, &at)...)
+	at := spec.Child("dataSourceRef")
+	dataSource(at, ref.APIGroup, ref.Kind, ref.Name, anyGroup)
 	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
 	if elsewhere {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(*ref.Namespace, false), *ref.Namespace, &at, "namespace")...)
+		check.Messages(at.Child("namespace"), *ref.Namespace, fieldrules.NameIsLabel(*ref.Namespace, false))
 	}
 	switch d := s.DataSource; {
 	case d == nil:
 	case elsewhere:
-		errs = append(errs, field.Invalid(fldPath.Field(), struct{}{},
-			"may not be specified when dataSourceRef.namespace is specified"))
+		spec.Invalid(struct{}{}, "may not be specified when dataSourceRef.namespace is specified")
 	case d.Kind != ref.Kind || d.Name != ref.Name || !reflect.DeepEqual(d.APIGroup, ref.APIGroup):
-		errs = append(errs, field.Invalid(fldPath.Field(), struct{}{}, "must match dataSourceRef"))
+		spec.Invalid(struct{}{}, "must match dataSourceRef")
 	}
-	return errs
 }
 
 // dataSource checks a reference to the source of a claim's data.
-func dataSource(apiGroup *string, kind, name string, anyGroup bool, at *fieldrules.Path) field.ErrorList {
-	errs := append(fieldrules.Required(name, at, "name"), fieldrules.Required(kind, at, "kind")...)
+func dataSource(at check.Field, apiGroup *string, kind, name string, anyGroup bool) {
+	check.Required(at.Child("name"), name)
+	check.Required(at.Child("kind"), kind)
 	switch g := group(apiGroup); {
 	case g != "" && anyGroup:
 	case g != "":
-		errs = append(errs, fieldrules.DNSName(g, at, "apiGroup")...)
+		check.DNSName(at.Child("apiGroup"), g)
 	case kind != claimKind:
-		errs = append(errs, field.Invalid(at.Field(), kind,
-			"must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+		at.Invalid(kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
 	}
-	return errs
 }
 
 const (

@@ -269,7 +269,7 @@ func (w *warner) fractions(list corev1.ResourceList, path *field.Path) {
 
 // containers warns of fractions of a byte and of variables that hide others.
 func (w *warner) containers(s *corev1.PodSpec) {
-	each(s, &fieldrules.Root, func(c *corev1.Container, at *fieldrules.Path) {
+	for at, c := range each(s) {
 		path := func() *field.Path { return w.in(at) }
 		if len(c.Resources.Limits) > 0 {
 			w.fractions(c.Resources.Limits, path().Child("resources", "limits"))
@@ -278,7 +278,7 @@ func (w *warner) containers(s *corev1.PodSpec) {
 			w.fractions(c.Resources.Requests, path().Child("resources", "requests"))
 		}
 		if len(c.Env) < 2 {
-			return
+			continue
 		}
 		defined := make(map[string]bool, len(c.Env))
 		for i := range c.Env {
@@ -289,14 +289,11 @@ func (w *warner) containers(s *corev1.PodSpec) {
 			}
 			defined[v.Name] = true
 		}
-	})
+	}
 }
 
-// in returns the path of a list of containers and an index in it, in the spec.
-func (w *warner) in(at *fieldrules.Path) *field.Path {
-	list, i := at.Item()
-	return w.at("spec", list, i)
-}
+// in returns the path of a container in the spec.
+func (w *warner) in(at place) *field.Path { return w.at("spec", at.list, at.i) }
 
 // hides reports whether a variable replaces an earlier one without extending its value.
 func hides(v *corev1.EnvVar) bool {
@@ -310,25 +307,23 @@ const maxCompared = 100_000
 
 // definedPort is a port of a container, with its position in the pod.
 type definedPort struct {
-	list      string
-	container int
-	port      int
+	place
+	port int
 	corev1.ContainerPort
 }
 
 // ports warns of ports that are defined more than once, in any container.
 func (w *warner) ports(s *corev1.PodSpec) {
 	var all []definedPort
-	each(s, &fieldrules.Root, func(c *corev1.Container, at *fieldrules.Path) {
-		list, container := at.Item()
+	for at, c := range each(s) {
 		for j, p := range c.Ports {
-			d := definedPort{list, container, j, p}
+			d := definedPort{at, j, p}
 			if p.HostIP != "" && p.HostPort == 0 {
 				w.addAt(w.portPath(d), fmt.Sprintf("hostIP set without hostPort: %s", shownPort(p)))
 			}
 			all = append(all, d)
 		}
-	})
+	}
 	type number struct {
 		port     int32
 		protocol corev1.Protocol
@@ -393,7 +388,7 @@ func (w *warner) addresses(s *corev1.PodSpec) {
 }
 
 func (w *warner) portPath(p definedPort) *field.Path {
-	return w.at("spec", p.list, p.container, "ports", p.port)
+	return w.in(p.place).Child("ports").Index(p.port)
 }
 
 // ClaimWarnings returns the warnings for the spec of a PersistentVolumeClaim.

@@ -2,14 +2,14 @@ package podspec
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/check"
 )
 
 // Limits of the options of Windows containers.
@@ -30,30 +30,24 @@ var (
 // windowsOptions checks the options of Windows containers.
 //
 //upstream:pkg/apis/core/validation.validateWindowsSecurityContextOptions
-func windowsOptions(o *corev1.WindowsSecurityContextOptions, fldPath *fieldrules.Path) field.ErrorList {
+func windowsOptions(at check.Field, o *corev1.WindowsSecurityContextOptions) {
 	if o == nil {
-		return nil
+		return
 	}
-	at := fldPath.Child("windowsOptions")
-	var errs field.ErrorList
 	if name := o.GMSACredentialSpecName; name != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Subdomain(*name), name, &at, "gmsaCredentialSpecName")...)
+		check.Messages(at.Child("gmsaCredentialSpecName"), name, validation.IsDNS1123Subdomain(*name))
 	}
 	if spec := o.GMSACredentialSpec; spec != nil {
 		switch {
 		case *spec == "":
-			errs = append(errs, field.Invalid(at.ChildField("gmsaCredentialSpec"), spec, "gmsaCredentialSpec cannot be an empty string"))
+			at.Child("gmsaCredentialSpec").Invalid(spec, "gmsaCredentialSpec cannot be an empty string")
 		case len(*spec) > maxCredentialSpec:
-			errs = append(errs, field.Invalid(at.ChildField("gmsaCredentialSpec"), spec,
-				fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", maxCredentialSpec>>10)))
+			at.Child("gmsaCredentialSpec").Invalidf(spec, "gmsaCredentialSpec size must be under %d KiB", maxCredentialSpec>>10)
 		}
 	}
 	if name := o.RunAsUserName; name != nil {
-		for _, m := range windowsUser(*name) {
-			errs = append(errs, field.Invalid(at.ChildField("runAsUserName"), name, m))
-		}
+		check.Messages(at.Child("runAsUserName"), name, windowsUser(*name))
 	}
-	return errs
 }
 
 // windowsUser returns the errors of the name of a Windows user, which can have a domain.
@@ -94,121 +88,116 @@ func windowsUser(name string) []string {
 // hostProcess checks that all containers of a pod are HostProcess containers if one is.
 //
 //upstream:pkg/apis/core/validation.validateWindowsHostProcessPod
-func hostProcess(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func hostProcess(spec check.Field, s *corev1.PodSpec) {
 	pod := (*bool)(nil)
 	if s.SecurityContext != nil && s.SecurityContext.WindowsOptions != nil {
 		pod = s.SecurityContext.WindowsOptions.HostProcess
 	}
-	var errs field.ErrorList
 	all, host := 0, 0
-	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+	for at, c := range each(s) {
 		all++
 		own := pod
 		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil && c.SecurityContext.WindowsOptions.HostProcess != nil {
 			own = c.SecurityContext.WindowsOptions.HostProcess
 		}
 		if pod != nil && *pod != *own {
-			errs = append(errs, field.Invalid(at.Field().Child("securityContext", "windowsOptions", "hostProcess"), *own,
-				fmt.Sprintf("pod hostProcess value must be identical if both are specified, was %v", *pod)))
+			at.in(spec).Child("securityContext").Child("windowsOptions").Child("hostProcess").Invalidf(*own,
+				"pod hostProcess value must be identical if both are specified, was %v", *pod)
 		}
 		if own != nil && *own {
 			host++
 		}
-	})
+	}
 	if host == 0 {
-		return errs
+		return
 	}
 	if host != all {
-		errs = append(errs, field.Invalid(fldPath.Field(), "",
-			"If pod contains any hostProcess containers then all containers must be HostProcess containers"))
+		spec.Invalid("", "If pod contains any hostProcess containers then all containers must be HostProcess containers")
 	}
 	if !s.HostNetwork {
-		errs = append(errs, field.Invalid(fldPath.ChildField("hostNetwork"), false,
-			"hostNetwork must be true if pod contains any hostProcess containers"))
+		spec.Child("hostNetwork").Invalid(false, "hostNetwork must be true if pod contains any hostProcess containers")
 	}
-	return errs
 }
 
-// each calls yield with all containers of a pod.
-func each(s *corev1.PodSpec, fldPath *fieldrules.Path, yield func(c *corev1.Container, at *fieldrules.Path)) {
-	list := fldPath.Child("initContainers")
-	for i := range s.InitContainers {
-		at := list.Index(i)
-		yield(&s.InitContainers[i], &at)
-	}
-	list = fldPath.Child("containers")
-	for i := range s.Containers {
-		at := list.Index(i)
-		yield(&s.Containers[i], &at)
-	}
-	list = fldPath.Child("ephemeralContainers")
-	for i := range s.EphemeralContainers {
-		at := list.Index(i)
-		yield((*corev1.Container)(&s.EphemeralContainers[i].EphemeralContainerCommon), &at)
+// place is a container in the lists of a pod.
+type place struct {
+	list string
+	i    int
+}
+
+// in returns the field of the container in the spec of its pod.
+func (p place) in(spec check.Field) check.Field { return spec.Child(p.list).Index(p.i) }
+
+// each returns all containers of a pod.
+func each(s *corev1.PodSpec) iter.Seq2[place, *corev1.Container] {
+	return func(yield func(place, *corev1.Container) bool) {
+		for i := range s.InitContainers {
+			if !yield(place{"initContainers", i}, &s.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range s.Containers {
+			if !yield(place{"containers", i}, &s.Containers[i]) {
+				return
+			}
+		}
+		for i := range s.EphemeralContainers {
+			if !yield(place{"ephemeralContainers", i}, (*corev1.Container)(&s.EphemeralContainers[i].EphemeralContainerCommon)) {
+				return
+			}
+		}
 	}
 }
 
 // forLinux checks that a pod for Linux asks for nothing that only Windows has.
 //
 //upstream:pkg/apis/core/validation.validateLinux
-func forLinux(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+func forLinux(spec check.Field, s *corev1.PodSpec) {
 	const message = "windows options cannot be set for a linux pod"
-	var errs field.ErrorList
-	if c := s.SecurityContext; c != nil && c.WindowsOptions != nil {
-		errs = append(errs, field.Forbidden(fldPath.ChildField("securityContext").Child("windowsOptions"), message))
+	check.Forbid(spec.Child("securityContext").Child("windowsOptions"),
+		s.SecurityContext != nil && s.SecurityContext.WindowsOptions != nil, message)
+	for at, c := range each(s) {
+		check.Forbid(at.in(spec).Child("securityContext").Child("windowsOptions"),
+			c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil, message)
 	}
-	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
-		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
-			errs = append(errs, field.Forbidden(at.ChildField("securityContext").Child("windowsOptions"), message))
-		}
-	})
-	return errs
 }
 
 // forWindows checks that a pod for Windows asks for nothing that only Linux has.
 //
 //upstream:pkg/apis/core/validation.validateWindows
-func forWindows(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	forbid := func(set bool, path *fieldrules.Path, name string) {
-		if set {
-			errs = append(errs, field.Forbidden(path.ChildField(name), "cannot be set for a windows pod"))
-		}
+func forWindows(spec check.Field, s *corev1.PodSpec) {
+	const message = "cannot be set for a windows pod"
+	check.Forbid(spec.Child("hostUsers"), s.HostUsers != nil, message)
+	check.Forbid(spec.Child("hostPID"), s.HostPID, message)
+	check.Forbid(spec.Child("hostIPC"), s.HostIPC, message)
+	check.Forbid(spec.Child("shareProcessNamespace"), s.ShareProcessNamespace != nil, message)
+	if c, at := s.SecurityContext, spec.Child("securityContext"); c != nil {
+		check.Forbid(at.Child("appArmorProfile"), c.AppArmorProfile != nil, message)
+		check.Forbid(at.Child("seLinuxOptions"), c.SELinuxOptions != nil, message)
+		check.Forbid(at.Child("seccompProfile"), c.SeccompProfile != nil, message)
+		check.Forbid(at.Child("fsGroup"), c.FSGroup != nil, message)
+		check.Forbid(at.Child("fsGroupChangePolicy"), c.FSGroupChangePolicy != nil, message)
+		check.Forbid(at.Child("sysctls"), len(c.Sysctls) > 0, message)
+		check.Forbid(at.Child("runAsUser"), c.RunAsUser != nil, message)
+		check.Forbid(at.Child("runAsGroup"), c.RunAsGroup != nil, message)
+		check.Forbid(at.Child("supplementalGroups"), c.SupplementalGroups != nil, message)
+		check.Forbid(at.Child("supplementalGroupsPolicy"), c.SupplementalGroupsPolicy != nil, message)
+		check.Forbid(at.Child("seLinuxChangePolicy"), c.SELinuxChangePolicy != nil, message)
 	}
-	forbid(s.HostUsers != nil, fldPath, "hostUsers")
-	forbid(s.HostPID, fldPath, "hostPID")
-	forbid(s.HostIPC, fldPath, "hostIPC")
-	forbid(s.ShareProcessNamespace != nil, fldPath, "shareProcessNamespace")
-	if c := s.SecurityContext; c != nil {
-		at := fldPath.Child("securityContext")
-		forbid(c.AppArmorProfile != nil, &at, "appArmorProfile")
-		forbid(c.SELinuxOptions != nil, &at, "seLinuxOptions")
-		forbid(c.SeccompProfile != nil, &at, "seccompProfile")
-		forbid(c.FSGroup != nil, &at, "fsGroup")
-		forbid(c.FSGroupChangePolicy != nil, &at, "fsGroupChangePolicy")
-		forbid(len(c.Sysctls) > 0, &at, "sysctls")
-		forbid(c.RunAsUser != nil, &at, "runAsUser")
-		forbid(c.RunAsGroup != nil, &at, "runAsGroup")
-		forbid(c.SupplementalGroups != nil, &at, "supplementalGroups")
-		forbid(c.SupplementalGroupsPolicy != nil, &at, "supplementalGroupsPolicy")
-		forbid(c.SELinuxChangePolicy != nil, &at, "seLinuxChangePolicy")
-	}
-	each(s, fldPath, func(container *corev1.Container, at *fieldrules.Path) {
-		c := container.SecurityContext
+	for place, container := range each(s) {
+		c, at := container.SecurityContext, place.in(spec).Child("securityContext")
 		if c == nil {
-			return
+			continue
 		}
-		context := at.Child("securityContext")
-		forbid(c.AppArmorProfile != nil, &context, "appArmorProfile")
-		forbid(c.SELinuxOptions != nil, &context, "seLinuxOptions")
-		forbid(c.SeccompProfile != nil, &context, "seccompProfile")
-		forbid(c.Capabilities != nil, &context, "capabilities")
-		forbid(c.ReadOnlyRootFilesystem != nil, &context, "readOnlyRootFilesystem")
-		forbid(c.Privileged != nil, &context, "privileged")
-		forbid(c.AllowPrivilegeEscalation != nil, &context, "allowPrivilegeEscalation")
-		forbid(c.ProcMount != nil, &context, "procMount")
-		forbid(c.RunAsUser != nil, &context, "runAsUser")
-		forbid(c.RunAsGroup != nil, &context, "runAsGroup")
-	})
-	return errs
+		check.Forbid(at.Child("appArmorProfile"), c.AppArmorProfile != nil, message)
+		check.Forbid(at.Child("seLinuxOptions"), c.SELinuxOptions != nil, message)
+		check.Forbid(at.Child("seccompProfile"), c.SeccompProfile != nil, message)
+		check.Forbid(at.Child("capabilities"), c.Capabilities != nil, message)
+		check.Forbid(at.Child("readOnlyRootFilesystem"), c.ReadOnlyRootFilesystem != nil, message)
+		check.Forbid(at.Child("privileged"), c.Privileged != nil, message)
+		check.Forbid(at.Child("allowPrivilegeEscalation"), c.AllowPrivilegeEscalation != nil, message)
+		check.Forbid(at.Child("procMount"), c.ProcMount != nil, message)
+		check.Forbid(at.Child("runAsUser"), c.RunAsUser != nil, message)
+		check.Forbid(at.Child("runAsGroup"), c.RunAsGroup != nil, message)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -32,11 +33,13 @@ func PodDisruptionBudgets(budgets *core.Budgets, old bool) kinds.Kind {
 		Name:          fieldrules.NameIsPathSegment,
 		Validate:      validateBudget,
 		Status:        true,
-		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
-			s := &b.Status
-			errs := metav1validation.ValidateConditions(s.Conditions, fieldrules.Status.ChildField("conditions"))
-			return append(errs, workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,
-				"currentHealthy": s.CurrentHealthy, "desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})...)
+		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) (errs field.ErrorList) {
+			status, s := check.Object(&errs).Child("status"), &b.Status
+			conditions := status.Child("conditions")
+			conditions.Report(metav1validation.ValidateConditions(s.Conditions, conditions.Path.Field())...)
+			workload.Counts(status, map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,
+				"currentHealthy": s.CurrentHealthy, "desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
+			return errs
 		},
 		More: func(s kinds.Stored[*policyv1.PodDisruptionBudget]) map[string]rest.Storage {
 			budgets.Stored = s
@@ -65,17 +68,16 @@ func countCell(v *intstr.IntOrString) string {
 }
 
 //upstream:pkg/apis/policy/validation.ValidatePodDisruptionBudgetSpec
-func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
-	s := &b.Spec
-	var errs field.ErrorList
+func validateBudget(b *policyv1.PodDisruptionBudget) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &b.Spec
 	if s.MinAvailable != nil && s.MaxUnavailable != nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), fieldrules.Internal(*s), "minAvailable and maxUnavailable cannot be both set"))
+		spec.Invalid(fieldrules.Internal(*s), "minAvailable and maxUnavailable cannot be both set")
 	}
-	errs = append(errs, fieldrules.IntOrPercent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)
-	errs = append(errs, fieldrules.AtMost100Percent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)
-	errs = append(errs, fieldrules.IntOrPercent(s.MaxUnavailable, &fieldrules.Spec, "maxUnavailable")...)
-	errs = append(errs, fieldrules.AtMost100Percent(s.MaxUnavailable, &fieldrules.Spec, "maxUnavailable")...)
-	errs = append(errs, fieldrules.OptionalOneOf(s.UnhealthyPodEvictionPolicy, &fieldrules.Spec,
-		"unhealthyPodEvictionPolicy", policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
-	return append(errs, fieldrules.LabelSelector(s.Selector, &fieldrules.Spec, "selector")...)
+	check.IntOrPercent(spec.Child("minAvailable"), s.MinAvailable)
+	check.AtMost100Percent(spec.Child("minAvailable"), s.MinAvailable)
+	check.IntOrPercent(spec.Child("maxUnavailable"), s.MaxUnavailable)
+	check.AtMost100Percent(spec.Child("maxUnavailable"), s.MaxUnavailable)
+	check.OptionalOneOf(spec.Child("unhealthyPodEvictionPolicy"), s.UnhealthyPodEvictionPolicy, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	check.LabelSelector(spec.Child("selector"), s.Selector)
+	return errs
 }

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -23,10 +25,13 @@ func Roles() kinds.Kind {
 	return kinds.Of[*rbacv1.Role]{
 		Type: &rbacv1.Role{}, List: &rbacv1.RoleList{},
 		Plural: "roles", Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
-		Validate: func(r *rbacv1.Role) field.ErrorList { return policyRules(r.Rules, true) },
-		Columns:  columns.CreatedAt,
-		Row:      func(r *rbacv1.Role) []any { return columns.CreatedRow(r) },
-		Bare:     true,
+		Validate: func(r *rbacv1.Role) (errs field.ErrorList) {
+			policyRules(check.Object(&errs).Child("rules"), r.Rules, true)
+			return errs
+		},
+		Columns: columns.CreatedAt,
+		Row:     func(r *rbacv1.Role) []any { return columns.CreatedRow(r) },
+		Bare:    true,
 	}
 }
 
@@ -45,23 +50,21 @@ func ClusterRoles() kinds.Kind {
 }
 
 //upstream:pkg/apis/rbac/validation.ValidateClusterRole
-func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
-	errs := policyRules(r.Rules, false)
+func validateClusterRole(r *rbacv1.ClusterRole) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	policyRules(object.Child("rules"), r.Rules, false)
 	if r.AggregationRule == nil {
 		return errs
 	}
-	at := fieldrules.Root.Child("aggregationRule")
-	list := at.Child("clusterRoleSelectors")
-	if len(r.AggregationRule.ClusterRoleSelectors) == 0 {
-		return append(errs, field.Required(list.Field(),
-			"at least one clusterRoleSelector required if aggregationRule is non-nil"))
+	list, selectors := object.Child("aggregationRule").Child("clusterRoleSelectors"), r.AggregationRule.ClusterRoleSelectors
+	if len(selectors) == 0 {
+		list.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
 	}
-	for i := range r.AggregationRule.ClusterRoleSelectors {
-		item := list.Index(i)
-		if _, err := metav1.LabelSelectorAsSelector(&r.AggregationRule.ClusterRoleSelectors[i]); err != nil {
-			errs = append(errs, field.Invalid(item.Field(), nil, "invalid label selector."))
+	for i := range selectors {
+		if _, err := metav1.LabelSelectorAsSelector(&selectors[i]); err != nil {
+			list.Index(i).Invalid(nil, "invalid label selector.")
 		}
-		errs = append(errs, fieldrules.LabelSelector(&r.AggregationRule.ClusterRoleSelectors[i], &item, "")...)
+		check.LabelSelector(list.Index(i), &selectors[i])
 	}
 	return errs
 }
@@ -70,33 +73,28 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 //
 //upstream:pkg/apis/rbac/validation.ValidatePolicyRule
 //upstream:pkg/apis/rbac/v1.Validate_PolicyRule
-func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Root.Child("rules")
+func policyRules(list check.Field, rules []rbacv1.PolicyRule, namespaced bool) {
 	for i := range rules {
 		r, at := &rules[i], list.Index(i)
 		if len(r.Verbs) == 0 {
-			errs = append(errs, field.Required(at.ChildField("verbs"), ""))
+			at.Child("verbs").Required("")
 		}
-		if len(r.NonResourceURLs) > 0 {
+		if urls := at.Child("nonResourceURLs"); len(r.NonResourceURLs) > 0 {
 			if namespaced {
-				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
-					"namespaced rules cannot apply to non-resource URLs"))
+				urls.Invalid(r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
 			}
 			if len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0 {
-				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
-					"rules cannot apply to both regular resources and non-resource URLs"))
+				urls.Invalid(r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs")
 			}
 			continue
 		}
 		if len(r.APIGroups) == 0 {
-			errs = append(errs, field.Required(at.ChildField("apiGroups"), "resource rules must supply at least one api group"))
+			at.Child("apiGroups").Required("resource rules must supply at least one api group")
 		}
 		if len(r.Resources) == 0 {
-			errs = append(errs, field.Required(at.ChildField("resources"), "resource rules must supply at least one resource"))
+			at.Child("resources").Required("resource rules must supply at least one resource")
 		}
 	}
-	return errs
 }
 
 var bindingColumns = []metav1.TableColumnDefinition{
@@ -115,8 +113,11 @@ func RoleBindings() kinds.Kind {
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
 		Plural: "rolebindings", Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
 		Default: func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
-		Validate: func(b *rbacv1.RoleBinding) field.ErrorList {
-			return append(roleRef(&b.RoleRef, "Role", "ClusterRole"), subjects(b.Subjects, true)...)
+		Validate: func(b *rbacv1.RoleBinding) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			roleRef(object.Child("roleRef"), &b.RoleRef, "Role", "ClusterRole")
+			subjects(object.Child("subjects"), b.Subjects, true)
+			return errs
 		},
 		ValidateUpdate: func(b, old *rbacv1.RoleBinding) field.ErrorList { return sameRoleRef(b.RoleRef, old.RoleRef) },
 		Columns:        bindingColumns,
@@ -133,8 +134,11 @@ func ClusterRoleBindings() kinds.Kind {
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
 		Plural: "clusterrolebindings", Cluster: true, Name: fieldrules.WholeNameIsPathSegment, CreateOnUpdate: true,
 		Default: func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
-		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
-			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)
+		Validate: func(b *rbacv1.ClusterRoleBinding) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			roleRef(object.Child("roleRef"), &b.RoleRef, "ClusterRole")
+			subjects(object.Child("subjects"), b.Subjects, false)
+			return errs
 		},
 		ValidateUpdate: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
 			return sameRoleRef(b.RoleRef, old.RoleRef)
@@ -158,64 +162,47 @@ func defaultRoleBinding(r *rbacv1.RoleRef, subjects []rbacv1.Subject) {
 
 //upstream:pkg/apis/rbac/validation.ValidateRoleBinding
 //upstream:pkg/apis/rbac/validation.ValidateClusterRoleBinding
-func roleRef(r *rbacv1.RoleRef, kinds ...string) field.ErrorList {
-	at := fieldrules.Root.Child("roleRef")
-	var errs field.ErrorList
-	if r.APIGroup != rbacv1.GroupName {
-		errs = append(errs, field.NotSupported(at.ChildField("apiGroup"), r.APIGroup, []string{rbacv1.GroupName}))
-	}
-	known := false
-	for _, k := range kinds {
-		known = known || k == r.Kind
-	}
-	if !known {
-		errs = append(errs, field.NotSupported(at.ChildField("kind"), r.Kind, kinds))
-	}
+func roleRef(at check.Field, r *rbacv1.RoleRef, kinds ...string) {
+	check.Supported(at.Child("apiGroup"), r.APIGroup, rbacv1.GroupName)
+	check.Supported(at.Child("kind"), r.Kind, kinds...)
 	if r.Name == "" {
-		return append(errs, field.Required(at.ChildField("name"), ""))
+		at.Child("name").Required("")
+	} else {
+		check.Valid(at.Child("name"), r.Name, content.IsPathSegmentName)
 	}
-	return append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(r.Name, false), r.Name, &at, "name")...)
 }
 
 //upstream:pkg/apis/rbac/validation.ValidateRoleBindingUpdate
 //upstream:pkg/apis/rbac/validation.ValidateClusterRoleBindingUpdate
-func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
-	if now == was {
-		return nil
+func sameRoleRef(now, was rbacv1.RoleRef) (errs field.ErrorList) {
+	if now != was {
+		check.Object(&errs).Child("roleRef").Invalid(fieldrules.Internal(now), apivalidation.FieldImmutableErrorMsg)
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Root.ChildField("roleRef"), fieldrules.Internal(now), apivalidation.FieldImmutableErrorMsg)}
+	return errs
 }
 
 // subjects checks the subjects of a binding.
 //
 //upstream:pkg/apis/rbac/validation.ValidateRoleBindingSubject
-func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
-	var errs field.ErrorList
-	all := fieldrules.Root.Child("subjects")
-	for i := range list {
-		s, at := &list[i], all.Index(i)
-		errs = append(errs, fieldrules.Required(s.Name, &at, "name")...)
+func subjects(list check.Field, subjects []rbacv1.Subject, namespaced bool) {
+	for i := range subjects {
+		s, at := &subjects[i], list.Index(i)
+		check.Required(at.Child("name"), s.Name)
 		group := rbacv1.GroupName
 		switch s.Kind {
 		case rbacv1.ServiceAccountKind:
 			group = ""
-			if s.Name != "" {
-				errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(s.Name, false), s.Name, &at, "name")...)
-			}
-			if !namespaced && s.Namespace == "" {
-				errs = append(errs, field.Required(at.ChildField("namespace"), ""))
+			check.IfSet(at.Child("name"), s.Name, check.DNSName)
+			if !namespaced {
+				check.Required(at.Child("namespace"), s.Namespace)
 			}
 		case rbacv1.UserKind, rbacv1.GroupKind:
 		default:
-			errs = append(errs, field.NotSupported(at.ChildField("kind"), s.Kind,
-				[]string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+			at.Child("kind").NotSupported(s.Kind, rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)
 			continue
 		}
-		if s.APIGroup != group {
-			errs = append(errs, field.NotSupported(at.ChildField("apiGroup"), s.APIGroup, []string{group}))
-		}
+		check.Supported(at.Child("apiGroup"), s.APIGroup, group)
 	}
-	return errs
 }
 
 //upstream:pkg/printers/internalversion.printRoleBinding

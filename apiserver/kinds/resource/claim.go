@@ -18,6 +18,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -51,11 +52,13 @@ func ResourceClaims(access Access) kinds.Kind {
 			return access.requests(ctx, c.Spec.Devices.Requests, c.Namespace)
 		},
 		AuthorizeStatus: access.status,
-		ValidateCreate: func(c *resourcev1.ResourceClaim) field.ErrorList {
-			return deviceClaim(&c.Spec.Devices, &fieldrules.Spec)
+		ValidateCreate: func(c *resourcev1.ResourceClaim) (errs field.ErrorList) {
+			deviceClaim(check.Object(&errs).Child("spec").Child("devices"), &c.Spec.Devices)
+			return errs
 		},
-		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) field.ErrorList {
-			return fieldrules.ImmutableUnquoted(c.Spec, old.Spec, &fieldrules.Root, "spec")
+		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) (errs field.ErrorList) {
+			check.ImmutableWithoutValue(check.Object(&errs).Child("spec"), c.Spec, old.Spec)
+			return errs
 		},
 		Status:         true,
 		PrepareStatus:  prepareClaimStatus,
@@ -114,14 +117,15 @@ func ResourceClaimTemplates(access Access) kinds.Kind {
 		Authorize: func(ctx context.Context, t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 			return access.requests(ctx, t.Spec.Spec.Devices.Requests, t.Namespace)
 		},
-		Validate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
-			at := fieldrules.Spec.Child("metadata")
-			errs := fieldrules.TemplateMetadata(t.Spec.ObjectMeta, &at)
-			in := fieldrules.Spec.Child("spec")
-			return append(errs, deviceClaim(&t.Spec.Spec.Devices, &in)...)
+		Validate: func(t *resourcev1.ResourceClaimTemplate) (errs field.ErrorList) {
+			spec := check.Object(&errs).Child("spec")
+			check.TemplateMetadata(spec.Child("metadata"), t.Spec.ObjectMeta)
+			deviceClaim(spec.Child("spec").Child("devices"), &t.Spec.Spec.Devices)
+			return errs
 		},
-		ValidateUpdate: func(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
-			return fieldrules.ImmutableStruct(t.Spec, old.Spec, &fieldrules.Root, "spec")
+		ValidateUpdate: func(t, old *resourcev1.ResourceClaimTemplate) (errs field.ErrorList) {
+			check.ImmutableStruct(check.Object(&errs).Child("spec"), t.Spec, old.Spec)
+			return errs
 		},
 	}
 }
@@ -161,28 +165,22 @@ func defaultTolerations(list []resourcev1.DeviceToleration) {
 //upstream:pkg/apis/resource/validation.validateDeviceClaim
 //upstream:pkg/apis/resource/validation.validateDeviceConstraint
 //upstream:pkg/apis/resource/validation.validateDeviceClaimConfiguration
-func deviceClaim(c *resourcev1.DeviceClaim, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("devices")
+func deviceClaim(at check.Field, c *resourcev1.DeviceClaim) {
 	names := requestNames(c)
-	requests, constraints, configs := at.Child("requests"), at.Child("constraints"), at.Child("config")
-	errs := set(c.Requests, resourcev1.DeviceRequestsMaxSize, &requests, deviceRequest,
+	set(at.Child("requests"), c.Requests, resourcev1.DeviceRequestsMaxSize, deviceRequest,
 		func(r *resourcev1.DeviceRequest) string { return r.Name })
-	errs = append(errs, list(c.Constraints, resourcev1.DeviceConstraintsMaxSize, &constraints, func(k *resourcev1.DeviceConstraint, w *fieldrules.Path) field.ErrorList {
-		errs := references(k.Requests, names, w)
-		if k.MatchAttribute != nil {
-			errs = append(errs, qualifiedAttribute(*k.MatchAttribute, w, "matchAttribute")...)
+	list(at.Child("constraints"), c.Constraints, resourcev1.DeviceConstraintsMaxSize, func(at check.Field, k *resourcev1.DeviceConstraint) {
+		references(at.Child("requests"), k.Requests, names)
+		check.Optional(at.Child("matchAttribute"), k.MatchAttribute, qualifiedAttribute)
+		check.Optional(at.Child("distinctAttribute"), k.DistinctAttribute, qualifiedAttribute)
+		if k.MatchAttribute == nil && k.DistinctAttribute == nil {
+			at.Required(`exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`)
 		}
-		if k.DistinctAttribute != nil {
-			errs = append(errs, qualifiedAttribute(*k.DistinctAttribute, w, "distinctAttribute")...)
-		}
-		if k.MatchAttribute != nil || k.DistinctAttribute != nil {
-			return errs
-		}
-		return append(errs, field.Required(w.Field(), `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`))
-	})...)
-	return append(errs, list(c.Config, resourcev1.DeviceConfigMaxSize, &configs, func(k *resourcev1.DeviceClaimConfiguration, w *fieldrules.Path) field.ErrorList {
-		return append(references(k.Requests, names, w), configuration(k.Opaque, w)...)
-	})...)
+	})
+	list(at.Child("config"), c.Config, resourcev1.DeviceConfigMaxSize, func(at check.Field, k *resourcev1.DeviceClaimConfiguration) {
+		references(at.Child("requests"), k.Requests, names)
+		configuration(at.Child("opaque"), k.Opaque)
+	})
 }
 
 // requestNames returns the names of requests, and of subrequests as request/subrequest.
@@ -201,192 +199,169 @@ func requestNames(c *resourcev1.DeviceClaim) map[string]bool {
 }
 
 // references checks the field requests, a list of names of requests.
-func references(refs []string, names map[string]bool, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("requests")
-	return set(refs, resourcev1.DeviceRequestsMaxSize, &at,
-		func(name *string, w *fieldrules.Path) field.ErrorList { return reference(*name, names, w, "") },
+func references(at check.Field, refs []string, names map[string]bool) {
+	set(at, refs, resourcev1.DeviceRequestsMaxSize, func(at check.Field, name *string) { reference(at, *name, names) },
 		func(name *string) string { return *name })
 }
 
 //upstream:pkg/apis/resource/validation.validateRequestNameRef
-func reference(name string, names map[string]bool, w *fieldrules.Path, in string) field.ErrorList {
-	unknown := field.Invalid(w.ChildField(in), name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'")
-	if strings.Count(name, "/") > 1 {
-		return field.ErrorList{unknown}
+func reference(at check.Field, name string, names map[string]bool) {
+	nested := strings.Count(name, "/") > 1
+	if !nested {
+		for part := range strings.SplitSeq(name, "/") {
+			check.Valid(at, part, validation.IsDNS1123Label)
+		}
 	}
-	var errs field.ErrorList
-	for part := range strings.SplitSeq(name, "/") {
-		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(part), part, w, in)...)
+	if nested || !names[name] {
+		at.Invalid(name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'")
 	}
-	if !names[name] {
-		errs = append(errs, unknown)
-	}
-	return errs
 }
 
 // deviceRequest checks that a request has either exactly or firstAvailable.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceRequest
-//upstream:pkg/apis/resource/validation.validateDeviceSubRequest
-func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
+func deviceRequest(at check.Field, r *resourcev1.DeviceRequest) {
 	const one = "exactly one of `exactly` or `firstAvailable` is required"
-	errs := fieldrules.Invalid(validation.IsDNS1123Label(r.Name), r.Name, w, "name")
-	switch e := r.Exactly; {
+	check.Valid(at.Child("name"), r.Name, validation.IsDNS1123Label)
+	switch e, exactly := r.Exactly, at.Child("exactly"); {
 	case e == nil && len(r.FirstAvailable) == 0:
-		return append(errs, field.Required(w.Field(), one))
+		at.Required(one)
 	case e != nil && len(r.FirstAvailable) > 0:
-		errs = append(errs, field.Invalid(w.Field(), nil, one+", but multiple fields are set"))
-		return append(errs, declaredRules(r, w)...)
+		at.Invalid(nil, one+", but multiple fields are set")
+		declaredRules(at, r)
 	case e != nil:
-		at := w.Child("exactly")
-		errs = append(errs, className(e.DeviceClassName, validation.IsDNS1123Subdomain, &at)...)
-		return append(errs, deviceQuery(e.Selectors, e.AllocationMode, e.Count, e.Tolerations, &at)...)
+		className(exactly.Child("deviceClassName"), e.DeviceClassName, validation.IsDNS1123Subdomain)
+		deviceQuery(exactly, e.Selectors, e.AllocationMode, e.Count, e.Tolerations)
+	default:
+		set(at.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, subRequest,
+			func(s *resourcev1.DeviceSubRequest) string { return s.Name })
 	}
-	at := w.Child("firstAvailable")
-	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, &at,
-		func(s *resourcev1.DeviceSubRequest, w *fieldrules.Path) field.ErrorList {
-			errs := fieldrules.Invalid(validation.IsDNS1123Label(s.Name), s.Name, w, "name")
-			errs = append(errs, className(s.DeviceClassName, content.IsDNS1123Subdomain, w)...)
-			return append(errs, deviceQuery(s.Selectors, s.AllocationMode, s.Count, s.Tolerations, w)...)
-		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
+}
+
+//upstream:pkg/apis/resource/validation.validateDeviceSubRequest
+func subRequest(at check.Field, s *resourcev1.DeviceSubRequest) {
+	check.Valid(at.Child("name"), s.Name, validation.IsDNS1123Label)
+	className(at.Child("deviceClassName"), s.DeviceClassName, content.IsDNS1123Subdomain)
+	deviceQuery(at, s.Selectors, s.AllocationMode, s.Count, s.Tolerations)
 }
 
 // declaredRules checks what kube-apiserver checks by generated code, in requests with both exactly and firstAvailable too.
 //
 //upstream:pkg/apis/resource/v1.Validate_DeviceSubRequest
 //upstream:pkg/apis/resource/v1.Validate_ExactDeviceRequest
-func declaredRules(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
-	exactly, list := w.Child("exactly"), w.Child("firstAvailable")
-	errs := append(allocationMode(r.Exactly.AllocationMode, &exactly), deviceTolerations(r.Exactly.Tolerations, &exactly, declaredToleration)...)
-	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, &list,
-		func(s *resourcev1.DeviceSubRequest, w *fieldrules.Path) field.ErrorList {
-			errs := append(className(s.DeviceClassName, content.IsDNS1123Subdomain, w), allocationMode(s.AllocationMode, w)...)
-			return append(errs, deviceTolerations(s.Tolerations, w, declaredToleration)...)
-		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
-}
-
-func deviceTolerations(tolerations []resourcev1.DeviceToleration, w *fieldrules.Path,
-	check func(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList) field.ErrorList {
-	var errs field.ErrorList
-	at := w.Child("tolerations")
-	for i := range tolerations {
-		item := at.Index(i)
-		errs = append(errs, check(&tolerations[i], &item)...)
-	}
-	return errs
+func declaredRules(at check.Field, r *resourcev1.DeviceRequest) {
+	exactly := at.Child("exactly")
+	allocationMode(exactly.Child("allocationMode"), r.Exactly.AllocationMode)
+	list(exactly.Child("tolerations"), r.Exactly.Tolerations, -1, declaredToleration)
+	set(at.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize,
+		func(at check.Field, s *resourcev1.DeviceSubRequest) {
+			className(at.Child("deviceClassName"), s.DeviceClassName, content.IsDNS1123Subdomain)
+			allocationMode(at.Child("allocationMode"), s.AllocationMode)
+			list(at.Child("tolerations"), s.Tolerations, -1, declaredToleration)
+		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })
 }
 
 //upstream:pkg/apis/resource/validation.validateDeviceClass
-func className(name string, check func(string) []string, w *fieldrules.Path) field.ErrorList {
+func className(at check.Field, name string, rule func(string) []string) {
 	if name == "" {
-		return fieldrules.Required(name, w, "deviceClassName")
+		at.Required("")
+	} else {
+		check.Valid(at, name, rule)
 	}
-	return fieldrules.Invalid(check(name), name, w, "deviceClassName")
 }
 
-func allocationMode(mode resourcev1.DeviceAllocationMode, w *fieldrules.Path) field.ErrorList {
-	return fieldrules.Supported(mode, w, "allocationMode", resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
+func allocationMode(at check.Field, mode resourcev1.DeviceAllocationMode) {
+	check.Supported(at, mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
 }
 
 // deviceQuery checks the fields that requests and subrequests share.
 //
 //upstream:pkg/apis/resource/validation.validateExactDeviceRequest
 //upstream:pkg/apis/resource/validation.validateDeviceAllocationMode
-func deviceQuery(selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
-	tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, deviceSelectors(selectors, w)...)
-	switch {
-	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
-		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must not be specified when allocationMode is 'All'"))
-	case mode == resourcev1.DeviceAllocationModeExactCount && count <= 0:
-		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must be greater than zero"))
+func deviceQuery(at check.Field, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, n int64,
+	tolerations []resourcev1.DeviceToleration) {
+	deviceSelectors(at.Child("selectors"), selectors)
+	switch count := at.Child("count"); {
+	case mode == resourcev1.DeviceAllocationModeAll && n != 0:
+		count.Invalid(n, "must not be specified when allocationMode is 'All'")
+	case mode == resourcev1.DeviceAllocationModeExactCount:
+		check.Positive(count, n)
 	}
-	errs = append(errs, allocationMode(mode, w)...)
-	return append(errs, deviceTolerations(tolerations, w, deviceToleration)...)
+	allocationMode(at.Child("allocationMode"), mode)
+	list(at.Child("tolerations"), tolerations, -1, deviceToleration)
 }
 
 //upstream:pkg/apis/resource/validation.validDeviceTaintEffects
 var taintEffects = []resourcev1.DeviceTaintEffect{resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone}
 
 //upstream:pkg/apis/resource/validation.validateDeviceToleration
-func deviceToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
-	errs := declaredToleration(t, w)
-	switch {
+func deviceToleration(at check.Field, t *resourcev1.DeviceToleration) {
+	declaredToleration(at, t)
+	switch value := at.Child("value"); {
 	case t.Operator == resourcev1.DeviceTolerationOpExists && t.Value != "":
-		errs = append(errs, field.Invalid(w.ChildField("value"), t.Value, "must be empty for operator `Exists`"))
+		value.Invalid(t.Value, "must be empty for operator `Exists`")
 	case t.Operator == resourcev1.DeviceTolerationOpEqual:
-		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, w, "value")...)
+		check.Valid(value, t.Value, validation.IsValidLabelValue)
 	}
-	return errs
 }
 
 // declaredToleration checks all of a toleration but the value.
 //
 //upstream:pkg/apis/resource/v1.Validate_DeviceToleration
-func declaredToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	if t.Key != "" {
-		errs = append(errs, fieldrules.LabelName(t.Key, w, "key")...)
-	}
-	errs = append(errs, fieldrules.OneOf(t.Operator, w, "operator", resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)...)
+func declaredToleration(at check.Field, t *resourcev1.DeviceToleration) {
+	check.IfSet(at.Child("key"), t.Key, check.LabelName)
+	check.OneOf(at.Child("operator"), t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
 	if t.Effect != "" {
-		errs = append(errs, fieldrules.OneOf(t.Effect, w, "effect", taintEffects...)...)
+		check.OneOf(at.Child("effect"), t.Effect, taintEffects...)
 	}
-	return errs
 }
 
 // validateClaimStatus checks the consumers of a claim, the status of its devices, and a new allocation. An existing allocation
 // is immutable.
 //
 //upstream:pkg/apis/resource/validation.validateResourceClaimStatusUpdate
-//upstream:pkg/apis/resource/validation.validateResourceClaimUserReference
-func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
-	s, at := &c.Status, fieldrules.Status.Child("reservedFor")
-	errs := set(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, &at,
-		func(r *resourcev1.ResourceClaimConsumerReference, w *fieldrules.Path) field.ErrorList {
-			errs := append(fieldrules.Required(r.Resource, w, "resource"), fieldrules.Required(r.Name, w, "name")...)
-			return append(errs, fieldrules.Required(r.UID, w, "uid")...)
-		}, func(r *resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID })
+func validateClaimStatus(c, old *resourcev1.ResourceClaim) (errs field.ErrorList) {
+	status, s := check.Object(&errs).Child("status"), &c.Status
 	allocated := allocatedDevices(c)
-	devices := fieldrules.Status.Child("devices")
-	errs = append(errs, set(s.Devices, -1, &devices,
-		func(d *resourcev1.AllocatedDeviceStatus, w *fieldrules.Path) field.ErrorList {
-			return deviceStatus(d, allocated, w)
-		},
-		func(d *resourcev1.AllocatedDeviceStatus) deviceID { return idOf(d.Driver, d.Pool, d.Device, d.ShareID) })...)
-	switch {
-	case len(s.ReservedFor) == 0:
+	set(status.Child("reservedFor"), s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, consumer,
+		func(r *resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID })
+	set(status.Child("devices"), s.Devices, -1,
+		func(at check.Field, d *resourcev1.AllocatedDeviceStatus) { deviceStatus(at, d, allocated) },
+		func(d *resourcev1.AllocatedDeviceStatus) deviceID { return idOf(d.Driver, d.Pool, d.Device, d.ShareID) })
+	reservations(status.Child("reservedFor"), c, old)
+	switch at := status.Child("allocation"); {
 	case s.Allocation == nil:
-		errs = append(errs, field.Forbidden(at.Field(), "may not be specified when `allocated` is not set"))
-	case c.DeletionTimestamp != nil:
-		was := map[resourcev1.ResourceClaimConsumerReference]bool{}
-		for _, r := range old.Status.ReservedFor {
-			was[r] = true
-		}
-		for _, r := range s.ReservedFor {
-			if !was[r] {
-				errs = append(errs, field.Forbidden(at.Field(), "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"))
-				break
-			}
-		}
-	}
-	switch {
-	case s.Allocation == nil:
-	case old.Status.Allocation != nil:
-		errs = append(errs, onceSet(s.Allocation, old.Status.Allocation)...)
-	default:
-		errs = append(errs, allocation(s.Allocation, requestNames(&c.Spec.Devices))...)
+	case old.Status.Allocation == nil:
+		allocation(at, s.Allocation, requestNames(&c.Spec.Devices))
+	case !equality.Semantic(s.Allocation, old.Status.Allocation):
+		at.Invalid(nil, "field cannot be modified once set")
 	}
 	return errs
 }
 
-// onceSet checks that an update keeps the allocation.
-func onceSet(now, was *resourcev1.AllocationResult) field.ErrorList {
-	if equality.Semantic(now, was) {
-		return nil
+//upstream:pkg/apis/resource/validation.validateResourceClaimUserReference
+func consumer(at check.Field, r *resourcev1.ResourceClaimConsumerReference) {
+	check.Required(at.Child("resource"), r.Resource)
+	check.Required(at.Child("name"), r.Name)
+	check.Required(at.Child("uid"), r.UID)
+}
+
+// reservations checks that only an allocated claim is reserved, and that a deleted one has no new reservations.
+//
+//upstream:pkg/apis/resource/validation.validateResourceClaimStatusUpdate
+func reservations(at check.Field, c, old *resourcev1.ResourceClaim) {
+	s := &c.Status
+	check.Forbid(at, len(s.ReservedFor) > 0 && s.Allocation == nil, "may not be specified when `allocated` is not set")
+	if len(s.ReservedFor) == 0 || s.Allocation == nil || c.DeletionTimestamp == nil {
+		return
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("allocation"), nil, "field cannot be modified once set")}
+	var was fieldrules.Seen[resourcev1.ResourceClaimConsumerReference]
+	for _, r := range old.Status.ReservedFor {
+		was.Add(r)
+	}
+	isNew := func(r resourcev1.ResourceClaimConsumerReference) bool { return !was.Has(r) }
+	check.Forbid(at, slices.ContainsFunc(s.ReservedFor, isNew),
+		"new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
 }
 
 // deviceID identifies a device, or the share of one.
@@ -411,68 +386,68 @@ func idOf(driver, pool, device string, share *string) deviceID {
 
 //upstream:pkg/apis/resource/validation.validateAllocationResult
 //upstream:pkg/apis/resource/validation.validateDeviceAllocationResult
-//upstream:pkg/apis/resource/validation.validateDeviceRequestAllocationResult
 //upstream:pkg/apis/resource/validation.validateDeviceAllocationConfiguration
 //upstream:pkg/apis/resource/validation.validateAllocationConfigSource
-func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.ErrorList {
-	in := fieldrules.Status.Child("allocation")
-	at := in.Child("devices")
-	results, configs := at.Child("results"), at.Child("config")
-	errs := list(a.Devices.Results, resourcev1.AllocationResultsMaxSize, &results, func(r *resourcev1.DeviceRequestAllocationResult, w *fieldrules.Path) field.ErrorList {
-		errs := reference(r.Request, names, w, "request")
-		errs = append(errs, fieldrules.AttacherName(r.Driver, w, "driver")...)
-		errs = append(errs, fieldrules.Required(r.Pool, w, "pool")...)
-		if r.Pool != "" {
-			errs = append(errs, validate.ResourcePoolName(context.Background(), operation.Operation{}, w.ChildField("pool"), &r.Pool, nil)...)
-		}
-		errs = append(errs, deviceTolerations(r.Tolerations, w, deviceToleration)...)
-		errs = append(errs, deviceName(r.Device, (*string)(r.ShareID), w)...)
-		return append(errs, bindings(r.BindingConditions, r.BindingFailureConditions, w)...)
+func allocation(at check.Field, a *resourcev1.AllocationResult, names map[string]bool) {
+	devices, selector := at.Child("devices"), at.Child("nodeSelector")
+	list(devices.Child("results"), a.Devices.Results, resourcev1.AllocationResultsMaxSize,
+		func(at check.Field, r *resourcev1.DeviceRequestAllocationResult) { allocationResult(at, r, names) })
+	list(devices.Child("config"), a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, func(at check.Field, k *resourcev1.DeviceAllocationConfiguration) {
+		check.OneOf(at.Child("source"), k.Source, resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+		references(at.Child("requests"), k.Requests, names)
+		configuration(at.Child("opaque"), k.Opaque)
 	})
-	errs = append(errs, list(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, &configs, func(k *resourcev1.DeviceAllocationConfiguration, w *fieldrules.Path) field.ErrorList {
-		errs := fieldrules.OneOf(k.Source, w, "source", resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
-		errs = append(errs, references(k.Requests, names, w)...)
-		return append(errs, configuration(k.Opaque, w)...)
-	})...)
 	if a.NodeSelector != nil {
-		at := in.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(a.NodeSelector, false, &at)...)
+		podspec.NodeSelector(selector, a.NodeSelector, false)
 	}
-	return errs
+}
+
+//upstream:pkg/apis/resource/validation.validateDeviceRequestAllocationResult
+func allocationResult(at check.Field, r *resourcev1.DeviceRequestAllocationResult, names map[string]bool) {
+	pool := at.Child("pool")
+	reference(at.Child("request"), r.Request, names)
+	check.AttacherName(at.Child("driver"), r.Driver)
+	check.Required(pool, r.Pool)
+	if r.Pool != "" {
+		pool.Report(validate.ResourcePoolName(context.Background(), operation.Operation{}, pool.Path.Field(), &r.Pool, nil)...)
+	}
+	list(at.Child("tolerations"), r.Tolerations, -1, deviceToleration)
+	deviceName(at, r.Device, (*string)(r.ShareID))
+	bindings(at, r.BindingConditions, r.BindingFailureConditions)
 }
 
 //upstream:pkg/apis/resource/validation.validateDeviceStatus
-//upstream:pkg/apis/resource/validation.validateNetworkDeviceData
-func deviceStatus(d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bool, w *fieldrules.Path) field.ErrorList {
-	errs := append(fieldrules.DriverName(d.Driver, w, "driver"), poolName(d.Pool, w, "pool")...)
-	errs = append(errs, deviceName(d.Device, d.ShareID, w)...)
+func deviceStatus(at check.Field, d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bool) {
+	conditions := at.Child("conditions")
+	check.DriverName(at.Child("driver"), d.Driver)
+	poolName(at.Child("pool"), d.Pool)
+	deviceName(at, d.Device, d.ShareID)
 	if id := idOf(d.Driver, d.Pool, d.Device, d.ShareID); !allocated[id] {
-		errs = append(errs, field.Invalid(w.Field(), id.internal(), "must be an allocated device in the claim"))
+		at.Invalid(id.internal(), "must be an allocated device in the claim")
 	}
 	if n := len(d.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
-		errs = append(errs, field.TooMany(w.ChildField("conditions"), n, resourcev1.AllocatedDeviceStatusMaxConditions))
+		conditions.TooMany(n, resourcev1.AllocatedDeviceStatusMaxConditions)
 	}
-	errs = append(errs, metav1validation.ValidateConditions(d.Conditions, w.ChildField("conditions"))...)
+	conditions.Report(metav1validation.ValidateConditions(d.Conditions, conditions.Path.Field())...)
 	if d.Data != nil && len(d.Data.Raw) > 0 {
-		errs = append(errs, jsonObject(d.Data.Raw, resourcev1.AllocatedDeviceStatusDataMaxLength, w, "data")...)
+		jsonObject(at.Child("data"), d.Data.Raw, resourcev1.AllocatedDeviceStatusDataMaxLength)
 	}
-	n := d.NetworkData
-	if n == nil {
-		return errs
-	}
-	at := w.Child("networkData")
+	check.Optional(at.Child("networkData"), d.NetworkData, networkData)
+}
+
+//upstream:pkg/apis/resource/validation.validateNetworkDeviceData
+func networkData(at check.Field, n resourcev1.NetworkDeviceData) {
 	if len(n.InterfaceName) > resourcev1.NetworkDeviceDataInterfaceNameMaxLength {
-		errs = append(errs, field.TooLong(at.ChildField("interfaceName"), "", resourcev1.NetworkDeviceDataInterfaceNameMaxLength))
+		at.Child("interfaceName").TooLong(resourcev1.NetworkDeviceDataInterfaceNameMaxLength)
 	}
 	if len(n.HardwareAddress) > resourcev1.NetworkDeviceDataHardwareAddressMaxLength {
-		errs = append(errs, field.TooLong(at.ChildField("hardwareAddress"), "", resourcev1.NetworkDeviceDataHardwareAddressMaxLength))
+		at.Child("hardwareAddress").TooLong(resourcev1.NetworkDeviceDataHardwareAddressMaxLength)
 	}
-	ips := at.Child("ips")
-	return append(errs, set(n.IPs, resourcev1.NetworkDeviceDataMaxIPs, &ips,
-		func(ip *string, w *fieldrules.Path) field.ErrorList {
-			return validation.IsValidInterfaceAddress(w.Field(), *ip)
+	set(at.Child("ips"), n.IPs, resourcev1.NetworkDeviceDataMaxIPs,
+		func(at check.Field, ip *string) {
+			at.Report(validation.IsValidInterfaceAddress(at.Path.Field(), *ip)...)
 		},
-		func(ip *string) string { return *ip })...)
+		func(ip *string) string { return *ip })
 }
 
 //upstream:pkg/printers/internalversion.resourceClaimState

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -34,14 +35,15 @@ func DeviceClasses() kinds.Kind {
 			}
 			return content.IsDNS1123Subdomain(name)
 		},
-		Validate: func(c *resourcev1.DeviceClass) field.ErrorList {
-			errs := deviceSelectors(c.Spec.Selectors, &fieldrules.Spec)
-			at := fieldrules.Spec.Child("config")
-			errs = append(errs, list(c.Spec.Config, resourcev1.DeviceConfigMaxSize, &at, func(k *resourcev1.DeviceClassConfiguration, w *fieldrules.Path) field.ErrorList {
-				return configuration(k.Opaque, w)
-			})...)
-			return append(errs, validate.ExtendedResourceName(context.Background(), operation.Operation{},
-				fieldrules.Spec.ChildField("extendedResourceName"), c.Spec.ExtendedResourceName, nil)...)
+		Validate: func(c *resourcev1.DeviceClass) (errs field.ErrorList) {
+			spec := check.Object(&errs).Child("spec")
+			name := spec.Child("extendedResourceName")
+			deviceSelectors(spec.Child("selectors"), c.Spec.Selectors)
+			list(spec.Child("config"), c.Spec.Config, resourcev1.DeviceConfigMaxSize, func(at check.Field, k *resourcev1.DeviceClassConfiguration) {
+				configuration(at.Child("opaque"), k.Opaque)
+			})
+			name.Report(validate.ExtendedResourceName(context.Background(), operation.Operation{}, name.Path.Field(), c.Spec.ExtendedResourceName, nil)...)
+			return errs
 		},
 	}
 }
@@ -51,7 +53,6 @@ func DeviceClasses() kinds.Kind {
 //upstream:pkg/registry/resource/devicetaintrule.deviceTaintRuleStrategy
 //upstream:pkg/registry/resource/devicetaintrule.deviceTaintRuleStatusStrategy
 //upstream:pkg/apis/resource/validation.validateDeviceTaintRuleSpec
-//upstream:pkg/apis/resource/validation.validateDeviceTaintSelector
 //upstream:pkg/apis/resource/validation.ValidateDeviceTaintRuleStatusUpdate
 //upstream:pkg/printers/internalversion.printDeviceTaint
 func DeviceTaintRules() kinds.Kind {
@@ -71,31 +72,20 @@ func DeviceTaintRules() kinds.Kind {
 				defaultTaint(now)
 			}
 		},
-		Validate: func(r *resourcev1.DeviceTaintRule) field.ErrorList {
-			var errs field.ErrorList
-			if s := r.Spec.DeviceSelector; s != nil {
-				at := fieldrules.Spec.Child("deviceSelector")
-				if s.Driver != nil {
-					errs = append(errs, fieldrules.DriverName(*s.Driver, &at, "driver")...)
-				}
-				if s.Pool != nil {
-					errs = append(errs, poolName(*s.Pool, &at, "pool")...)
-				}
-				if s.Device != nil {
-					errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*s.Device), *s.Device, &at, "device")...)
-				}
-			}
-			at := fieldrules.Spec.Child("taint")
-			return append(errs, deviceTaint(&r.Spec.Taint, &at)...)
+		Validate: func(r *resourcev1.DeviceTaintRule) (errs field.ErrorList) {
+			spec := check.Object(&errs).Child("spec")
+			check.Optional(spec.Child("deviceSelector"), r.Spec.DeviceSelector, taintSelector)
+			deviceTaint(spec.Child("taint"), &r.Spec.Taint)
+			return errs
 		},
 		Status:        true,
 		PrepareStatus: kinds.KeepMetadata[*resourcev1.DeviceTaintRule],
 		StatusReset:   []string{"metadata"},
-		ValidateStatus: func(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
-			at := fieldrules.Status.ChildField("conditions")
-			errs := metav1validation.ValidateConditions(r.Status.Conditions, at)
+		ValidateStatus: func(r, _ *resourcev1.DeviceTaintRule) (errs field.ErrorList) {
+			at := check.Object(&errs).Child("status").Child("conditions")
+			at.Report(metav1validation.ValidateConditions(r.Status.Conditions, at.Path.Field())...)
 			if n := len(r.Status.Conditions); n > resourcev1.DeviceTaintRuleStatusMaxConditions {
-				errs = append(errs, field.TooMany(at, n, resourcev1.DeviceTaintRuleStatusMaxConditions))
+				at.TooMany(n, resourcev1.DeviceTaintRuleStatusMaxConditions)
 			}
 			return errs
 		},
@@ -108,6 +98,15 @@ func DeviceTaintRules() kinds.Kind {
 		Row: func(r *resourcev1.DeviceTaintRule) []any {
 			return []any{r.Spec.Taint.Key, r.Spec.Taint.Value, string(r.Spec.Taint.Effect), timeAdded(r.Spec.Taint.TimeAdded)}
 		},
+	}
+}
+
+//upstream:pkg/apis/resource/validation.validateDeviceTaintSelector
+func taintSelector(at check.Field, s resourcev1.DeviceTaintSelector) {
+	check.Optional(at.Child("driver"), s.Driver, check.DriverName)
+	check.Optional(at.Child("pool"), s.Pool, poolName)
+	if s.Device != nil {
+		check.Valid(at.Child("device"), *s.Device, validation.IsDNS1123Label)
 	}
 }
 

@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,116 +15,113 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // list checks the length and the items of a list. A negative limit means no limit.
 //
 //upstream:pkg/apis/resource/validation.validateSlice
-func list[T any](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList) field.ErrorList {
+func list[T any](at check.Field, items []T, limit int, rule func(check.Field, *T)) (fits bool) {
 	if limit >= 0 && len(items) > limit {
-		return field.ErrorList{field.TooMany(w.Field(), len(items), limit)}
+		at.TooMany(len(items), limit)
+		return false
 	}
-	var errs field.ErrorList
 	for i := range items {
-		at := w.Index(i)
-		errs = append(errs, check(&items[i], &at)...)
+		rule(at.Index(i), &items[i])
 	}
-	return errs
+	return true
 }
 
 // set is list for items with distinct keys. The error for a repeated one quotes the item.
 //
 //upstream:pkg/apis/resource/validation.validateSet
-func set[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K) field.ErrorList {
-	return distinct(items, limit, w, check, key, func(item *T, _ K) any { return *item })
+func set[T any, K comparable](at check.Field, items []T, limit int, rule func(check.Field, *T), key func(*T) K) {
+	distinct(at, items, limit, rule, key, func(item *T, _ K) any { return *item })
 }
 
 // keyed is set for a list that kube-apiserver does not check by generated code. The error quotes the key.
-func keyed[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K) field.ErrorList {
-	return distinct(items, limit, w, check, key, func(_ *T, k K) any { return k })
+func keyed[T any, K comparable](at check.Field, items []T, limit int, rule func(check.Field, *T), key func(*T) K) {
+	distinct(at, items, limit, rule, key, func(_ *T, k K) any { return k })
 }
 
-func distinct[T any, K comparable](items []T, limit int, w *fieldrules.Path, check func(item *T, w *fieldrules.Path) field.ErrorList, key func(item *T) K,
-	quote func(item *T, k K) any) field.ErrorList {
-	errs := list(items, limit, w, check)
-	if limit >= 0 && len(items) > limit {
-		return errs
+func distinct[T any, K comparable](at check.Field, items []T, limit int, rule func(check.Field, *T), key func(*T) K, quote func(*T, K) any) {
+	if !list(at, items, limit, rule) {
+		return
 	}
-	seen := map[K]bool{}
+	var seen fieldrules.Seen[K]
 	for i := range items {
-		k := key(&items[i])
-		if at := w.Index(i); seen[k] {
-			errs = append(errs, field.Duplicate(at.Field(), quote(&items[i], k)))
+		if k := key(&items[i]); !seen.Add(k) {
+			at.Index(i).Duplicate(quote(&items[i], k))
 		}
-		seen[k] = true
 	}
-	return errs
 }
 
-// deviceName checks the name and the share of a device.
-func deviceName(device string, share *string, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Invalid(validation.IsDNS1123Label(device), device, w, "device")
+// deviceName checks the fields device and shareID.
+func deviceName(in check.Field, device string, share *string) {
+	id := in.Child("shareID")
+	check.Valid(in.Child("device"), device, validation.IsDNS1123Label)
 	if share != nil {
-		errs = append(errs, validate.UUID(context.Background(), operation.Operation{}, w.ChildField("shareID"), share, nil)...)
+		id.Report(validate.UUID(context.Background(), operation.Operation{}, id.Path.Field(), share, nil)...)
 	}
-	return errs
 }
 
 // poolName checks the name of a pool: DNS subdomains separated by slashes.
 //
 //upstream:pkg/apis/resource/validation.validatePoolName
-func poolName(name string, w *fieldrules.Path, in string) field.ErrorList {
+func poolName(at check.Field, name string) {
 	if name == "" {
-		return field.ErrorList{field.Required(w.ChildField(in), "")}
+		at.Required("")
+		return
 	}
-	var errs field.ErrorList
 	if len(name) > resourcev1.PoolNameMaxLength {
-		errs = append(errs, field.TooLong(w.ChildField(in), "", resourcev1.PoolNameMaxLength))
+		at.TooLong(resourcev1.PoolNameMaxLength)
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		errs = append(errs, fieldrules.DNSName(part, w, in)...)
+		check.DNSName(at, part)
 	}
-	return errs
 }
 
 // configuration checks the opaque configuration of devices.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceConfiguration
 //upstream:pkg/apis/resource/validation.validateOpaqueConfiguration
-func configuration(o *resourcev1.OpaqueDeviceConfiguration, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("opaque")
+func configuration(at check.Field, o *resourcev1.OpaqueDeviceConfiguration) {
 	if o == nil {
-		return field.ErrorList{field.Required(at.Field(), "")}
+		at.Required("")
+		return
 	}
-	return append(fieldrules.AttacherName(o.Driver, &at, "driver"), jsonObject(o.Parameters.Raw, resourcev1.OpaqueParametersMaxLength, &at, "parameters")...)
+	check.AttacherName(at.Child("driver"), o.Driver)
+	jsonObject(at.Child("parameters"), o.Parameters.Raw, resourcev1.OpaqueParametersMaxLength)
 }
 
 // jsonObject checks that a value is an object, and its size in bytes.
 //
 //upstream:pkg/apis/resource/validation.validateRawExtension
-func jsonObject(raw []byte, limit int, w *fieldrules.Path, name string) field.ErrorList {
-	if len(raw) == 0 {
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
-	}
-	if len(raw) > limit {
-		return field.ErrorList{field.TooLong(w.ChildField(name), "", limit)}
+func jsonObject(at check.Field, raw []byte, limit int) {
+	switch {
+	case len(raw) == 0:
+		at.Required("")
+		return
+	case len(raw) > limit:
+		at.TooLong(limit)
+		return
 	}
 	const omitted = "<value omitted>"
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
-		return field.ErrorList{field.Invalid(w.ChildField(name), omitted, fmt.Sprintf("error parsing data as JSON: %v", err))}
+		at.Invalidf(omitted, "error parsing data as JSON: %v", err)
+		return
 	}
 	switch value.(type) {
 	case nil:
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
+		at.Required("")
 	case map[string]any:
-		return nil
+	default:
+		at.Invalid(omitted, "must be a valid JSON object")
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), omitted, "must be a valid JSON object")}
 }
 
 // deviceEnvironment compiles the expressions that select devices. The type of device is dynamic, so only the syntax, the
@@ -149,65 +145,67 @@ var deviceEnvironment = sync.OnceValue(func() *celgo.Env {
 //
 //upstream:pkg/apis/resource/validation.validateSelectorSlice
 //upstream:pkg/apis/resource/validation.validateSelector
-//upstream:pkg/apis/resource/validation.validateCELExpression
-func deviceSelectors(selectors []resourcev1.DeviceSelector, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("selectors")
-	return list(selectors, resourcev1.DeviceSelectorsMaxSize, &at, func(s *resourcev1.DeviceSelector, w *fieldrules.Path) field.ErrorList {
-		at := w.Child("cel")
-		switch {
-		case s.CEL == nil:
-			return field.ErrorList{field.Required(at.Field(), "")}
-		case len(s.CEL.Expression) > resourcev1.CELSelectorExpressionMaxLength:
-			return field.ErrorList{field.TooLong(at.ChildField("expression"), "", resourcev1.CELSelectorExpressionMaxLength)}
+func deviceSelectors(at check.Field, selectors []resourcev1.DeviceSelector) {
+	list(at, selectors, resourcev1.DeviceSelectorsMaxSize, func(at check.Field, s *resourcev1.DeviceSelector) {
+		if cel := at.Child("cel"); s.CEL == nil {
+			cel.Required("")
+		} else {
+			deviceExpression(cel.Child("expression"), s.CEL.Expression)
 		}
-		ast, issues := deviceEnvironment().Compile(s.CEL.Expression)
-		if issues != nil {
-			return field.ErrorList{field.Invalid(at.ChildField("expression"), s.CEL.Expression, "compilation failed: "+issues.String())}
-		}
-		if t := ast.OutputType(); t != celgo.BoolType && t != celgo.DynType && t != celgo.AnyType {
-			return field.ErrorList{field.Invalid(at.ChildField("expression"), s.CEL.Expression, "must evaluate to bool or the unknown type, not "+t.String())}
-		}
-		return nil
 	})
+}
+
+//upstream:pkg/apis/resource/validation.validateCELExpression
+func deviceExpression(at check.Field, text string) {
+	if len(text) > resourcev1.CELSelectorExpressionMaxLength {
+		at.TooLong(resourcev1.CELSelectorExpressionMaxLength)
+		return
+	}
+	ast, issues := deviceEnvironment().Compile(text)
+	if issues != nil {
+		at.Invalid(text, "compilation failed: "+issues.String())
+		return
+	}
+	if t := ast.OutputType(); t != celgo.BoolType && t != celgo.DynType && t != celgo.AnyType {
+		at.Invalid(text, "must evaluate to bool or the unknown type, not "+t.String())
+	}
 }
 
 // qualifiedAttribute checks the name of an attribute with its domain.
 //
 //upstream:pkg/apis/resource/validation.validateFullyQualifiedName
-func qualifiedAttribute(name resourcev1.FullyQualifiedName, w *fieldrules.Path, in string) field.ErrorList {
-	return validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, w.ChildField(in), &name, nil)
+func qualifiedAttribute(at check.Field, name resourcev1.FullyQualifiedName) {
+	at.Report(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, at.Path.Field(), &name, nil)...)
 }
 
 // attributeName checks the name of an attribute or a capacity, with or without a domain.
 //
 //upstream:pkg/apis/resource/validation.validateQualifiedName
-func attributeName(name string, w *fieldrules.Path) field.ErrorList {
+func attributeName(at check.Field, name string) {
 	parts := strings.Split(name, "/")
-	switch len(parts) {
+	switch len(parts) { // kube-apiserver accepts more slashes
 	case 1:
-		return identifier(parts[0], w)
+		identifier(at, parts[0])
 	case 2:
-		var errs field.ErrorList
 		if parts[0] == "" {
-			errs = append(errs, field.Invalid(w.Field(), "", "the domain must not be empty"))
+			at.Invalid("", "the domain must not be empty")
 		} else {
-			errs = append(errs, fieldrules.DriverName(parts[0], w, "")...)
+			check.DriverName(at, parts[0])
 		}
 		if parts[1] == "" {
-			return append(errs, field.Invalid(w.Field(), "", "the name must not be empty"))
+			at.Invalid("", "the name must not be empty")
+		} else {
+			identifier(at, parts[1])
 		}
-		return append(errs, identifier(parts[1], w)...)
 	}
-	return nil // kube-apiserver accepts more slashes
 }
 
 //upstream:pkg/apis/resource/validation.validateCIdentifier
-func identifier(id string, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func identifier(at check.Field, id string) {
 	if len(id) > resourcev1.DeviceMaxIDLength {
-		errs = append(errs, field.TooLong(w.Field(), "", resourcev1.DeviceMaxIDLength))
+		at.TooLong(resourcev1.DeviceMaxIDLength)
 	}
-	return append(errs, fieldrules.Invalid(content.IsCIdentifier(id), id, w, "")...)
+	check.Valid(at, id, content.IsCIdentifier)
 }
 
 //upstream:pkg/apis/resource/v1.SetDefaults_DeviceTaint
@@ -218,38 +216,32 @@ func defaultTaint(t *resourcev1.DeviceTaint) {
 }
 
 //upstream:pkg/apis/resource/validation.validateDeviceTaint
-func deviceTaint(t *resourcev1.DeviceTaint, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.LabelName(t.Key, w, "key")
-	errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, w, "value")...)
-	return append(errs, fieldrules.OneOf(t.Effect, w, "effect", taintEffects...)...)
+func deviceTaint(at check.Field, t *resourcev1.DeviceTaint) {
+	check.LabelName(at.Child("key"), t.Key)
+	check.Valid(at.Child("value"), t.Value, validation.IsValidLabelValue)
+	check.OneOf(at.Child("effect"), t.Effect, taintEffects...)
 }
 
 // bindings checks the conditions that a binding waits for, and the conditions that fail it. A device has both or neither.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceBindingParameters
-func bindings(conditions, failures []string, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, part := range [...]struct {
-		name string
-		list []string
-		max  int
-	}{{"bindingConditions", conditions, resourcev1.BindingConditionsMaxSize}, {"bindingFailureConditions", failures, resourcev1.BindingFailureConditionsMaxSize}} {
-		at := w.Child(part.name)
-		errs = append(errs, set(part.list, part.max, &at,
-			func(c *string, w *fieldrules.Path) field.ErrorList { return fieldrules.LabelName(*c, w, "") },
-			func(c *string) string { return *c })...)
-	}
-	at := w.Child("bindingFailureConditions")
+func bindings(in check.Field, conditions, failures []string) {
+	success, failure := in.Child("bindingConditions"), in.Child("bindingFailureConditions")
+	conditionTypes(success, conditions, resourcev1.BindingConditionsMaxSize)
+	conditionTypes(failure, failures, resourcev1.BindingFailureConditionsMaxSize)
 	for i, f := range failures {
-		if item := at.Index(i); slices.Contains(conditions, f) {
-			errs = append(errs, field.Invalid(item.Field(), f, "bindingFailureConditions must not overlap with bindingConditions"))
+		if slices.Contains(conditions, f) {
+			failure.Index(i).Invalid(f, "bindingFailureConditions must not overlap with bindingConditions")
 		}
 	}
 	switch {
 	case len(conditions) == 0 && len(failures) > 0:
-		errs = append(errs, field.Invalid(w.ChildField("bindingConditions"), conditions, "bindingConditions are required to use bindingFailureConditions"))
+		success.Invalid(conditions, "bindingConditions are required to use bindingFailureConditions")
 	case len(failures) == 0 && len(conditions) > 0:
-		errs = append(errs, field.Invalid(at.Field(), failures, "bindingFailureConditions are required to use bindingConditions"))
+		failure.Invalid(failures, "bindingFailureConditions are required to use bindingConditions")
 	}
-	return errs
+}
+
+func conditionTypes(at check.Field, types []string, limit int) {
+	set(at, types, limit, func(at check.Field, t *string) { check.LabelName(at, *t) }, func(t *string) string { return *t })
 }

@@ -2,11 +2,11 @@ package resource
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -48,13 +49,7 @@ func ResourceSlices() kinds.Kind {
 			}
 			return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", s.Spec.Driver)}
 		},
-		ValidateUpdate: func(s, old *resourcev1.ResourceSlice) field.ErrorList {
-			at := fieldrules.Spec.Child("pool")
-			errs := validateSlice(s, old)
-			errs = append(errs, fieldrules.Immutable(s.Spec.Pool.Name, old.Spec.Pool.Name, &at, "name")...)
-			errs = append(errs, fieldrules.Immutable(s.Spec.Driver, old.Spec.Driver, &fieldrules.Spec, "driver")...)
-			return append(errs, fieldrules.Immutable(s.Spec.NodeName, old.Spec.NodeName, &fieldrules.Spec, "nodeName")...)
-		},
+		ValidateUpdate: validateSlice,
 		Fields: func(s *resourcev1.ResourceSlice) fields.Set {
 			return fields.Set{"spec.nodeName": columns.OrEmpty(s.Spec.NodeName), "spec.driver": s.Spec.Driver,
 				"spec.pool.name": s.Spec.Pool.Name}
@@ -74,37 +69,37 @@ func ResourceSlices() kinds.Kind {
 //
 //upstream:pkg/apis/resource/validation.validateResourceSliceSpec
 //upstream:pkg/apis/resource/validation.validateResourcePool
-func validateSlice(r, old *resourcev1.ResourceSlice) field.ErrorList {
-	s := &r.Spec
-	errs := fieldrules.DriverName(s.Driver, &fieldrules.Spec, "driver")
-	pool := fieldrules.Spec.Child("pool")
-	errs = append(errs, poolName(s.Pool.Name, &pool, "name")...)
-	if s.Pool.ResourceSliceCount <= 0 {
-		errs = append(errs, field.Invalid(pool.ChildField("resourceSliceCount"), s.Pool.ResourceSliceCount, "must be greater than zero"))
-	}
+func validateSlice(r, old *resourcev1.ResourceSlice) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &r.Spec
+	pool := spec.Child("pool")
+	check.DriverName(spec.Child("driver"), s.Driver)
+	poolName(pool.Child("name"), s.Pool.Name)
+	check.Positive(pool.Child("resourceSliceCount"), s.Pool.ResourceSliceCount)
 	if s.Pool.Generation < 0 {
-		errs = append(errs, field.Invalid(pool.ChildField("generation"), s.Pool.Generation, "must be greater than or equal to zero"))
+		pool.Child("generation").Invalid(s.Pool.Generation, "must be greater than or equal to zero")
 	}
-	errs = append(errs, sliceNodes(s)...)
+	sliceNodes(spec, s)
 	if s.SharedCounters != nil && s.Devices != nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), "", "only one of `sharedCounters` or `devices` is allowed"))
+		spec.Invalid("", "only one of `sharedCounters` or `devices` is allowed")
 	}
 	most := resourcev1.ResourceSliceMaxDevices
 	if slices.ContainsFunc(s.Devices, advanced) {
 		most = resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures
 	}
-	devices := fieldrules.Spec.Child("devices")
 	perDevice := s.PerDeviceNodeSelection != nil && *s.PerDeviceNodeSelection
-	errs = append(errs, keyed(s.Devices, most, &devices,
-		func(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList {
-			return device(d, deviceOf(old, d.Name), perDevice, w)
-		},
-		func(d *resourcev1.Device) string { return d.Name })...)
-	shared := fieldrules.Spec.Child("sharedCounters")
-	return append(errs, set(s.SharedCounters, resourcev1.ResourceSliceMaxCounterSets, &shared,
-		func(c *resourcev1.CounterSet, w *fieldrules.Path) field.ErrorList {
-			return counters(c.Name, "name", c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, w)
-		}, func(c *resourcev1.CounterSet) string { return c.Name })...)
+	keyed(spec.Child("devices"), s.Devices, most,
+		func(at check.Field, d *resourcev1.Device) { device(at, d, deviceOf(old, d.Name), perDevice) },
+		func(d *resourcev1.Device) string { return d.Name })
+	set(spec.Child("sharedCounters"), s.SharedCounters, resourcev1.ResourceSliceMaxCounterSets,
+		func(at check.Field, c *resourcev1.CounterSet) {
+			counters(at, "name", c.Name, c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet)
+		}, func(c *resourcev1.CounterSet) string { return c.Name })
+	if old != nil {
+		check.Immutable(pool.Child("name"), s.Pool.Name, old.Spec.Pool.Name)
+		check.Immutable(spec.Child("driver"), s.Driver, old.Spec.Driver)
+		check.Immutable(spec.Child("nodeName"), s.NodeName, old.Spec.NodeName)
+	}
+	return errs
 }
 
 // deviceOf returns the device of a slice with a name, or nil.
@@ -132,119 +127,122 @@ func advanced(d resourcev1.Device) bool {
 // sliceNodes checks that a slice has exactly one of the fields that select nodes.
 //
 //upstream:pkg/apis/resource/validation.validateResourceSliceSpec
-func sliceNodes(s *resourcev1.ResourceSliceSpec) field.ErrorList {
-	const one, isTrue = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required", "must be either unset or set to true"
-	w := &fieldrules.Spec
-	var errs field.ErrorList
-	var present []string
-	if n := s.NodeName; n != nil && *n == "" {
-		errs = append(errs, field.Invalid(w.ChildField("nodeName"), *n, "must be either unset or set to a non-empty string"))
-	} else if n != nil {
+func sliceNodes(spec check.Field, s *resourcev1.ResourceSliceSpec) {
+	const one = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+	present := selectedNodes(spec, s.NodeName, s.NodeSelector, "must be either unset or set to a non-empty string")
+	if n := s.NodeSelector; n != nil && len(n.NodeSelectorTerms) != 1 {
+		spec.Child("nodeSelector").Child("nodeSelectorTerms").Invalid(fieldrules.Internal(n.NodeSelectorTerms), "must have exactly one node selector term")
+	}
+	if isTrue(spec.Child("allNodes"), s.AllNodes) {
+		present = append(present, "`allNodes`")
+	}
+	if isTrue(spec.Child("perDeviceNodeSelection"), s.PerDeviceNodeSelection) {
+		present = append(present, "`perDeviceNodeSelection`")
+	}
+	only(spec, present, one, one+", but multiple fields are set")
+}
+
+// selectedNodes checks the fields nodeName and nodeSelector, and returns the present ones. empty is the error for an empty name.
+func selectedNodes(in check.Field, name *string, s *corev1.NodeSelector, empty string) (present []string) {
+	node, selector := in.Child("nodeName"), in.Child("nodeSelector")
+	switch {
+	case name == nil:
+	case *name == "":
+		node.Invalid("", empty)
+	default:
 		present = append(present, "`nodeName`")
-		errs = append(errs, fieldrules.DNSName(*n, w, "nodeName")...)
+		check.DNSName(node, *name)
 	}
-	if s.NodeSelector != nil {
+	if s != nil {
 		present = append(present, "`nodeSelector`")
-		at := w.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(s.NodeSelector, false, &at)...)
-		if terms := s.NodeSelector.NodeSelectorTerms; len(terms) != 1 {
-			errs = append(errs, field.Invalid(at.ChildField("nodeSelectorTerms"), fieldrules.Internal(terms), "must have exactly one node selector term"))
-		}
+		podspec.NodeSelector(selector, s, false)
 	}
-	for _, flag := range [...]struct {
-		value *bool
-		name  string
-	}{{s.AllNodes, "allNodes"}, {s.PerDeviceNodeSelection, "perDeviceNodeSelection"}} {
-		switch {
-		case flag.value == nil:
-		case *flag.value:
-			present = append(present, "`"+flag.name+"`")
-		default:
-			errs = append(errs, field.Invalid(w.ChildField(flag.name), false, isTrue))
-		}
+	return present
+}
+
+// isTrue reports whether a flag is true, and checks that it is not false.
+func isTrue(at check.Field, flag *bool) bool {
+	if flag != nil && !*flag {
+		at.Invalid(false, "must be either unset or set to true")
 	}
+	return flag != nil && *flag
+}
+
+// only checks that exactly one field in at is present.
+func only(at check.Field, present []string, missing, several string) {
 	switch len(present) {
 	case 0:
-		errs = append(errs, field.Required(w.Field(), one))
+		at.Required(missing)
 	case 1:
 	default:
-		errs = append(errs, field.Invalid(w.Field(), "{"+strings.Join(present, ", ")+"}", one+", but multiple fields are set"))
+		at.Invalid("{"+strings.Join(present, ", ")+"}", several)
 	}
-	return errs
 }
 
 // device checks a device. The capacity and the taints are checked unless they equal the old ones.
 //
 //upstream:pkg/apis/resource/validation.validateDevice
 //upstream:pkg/apis/resource/validation.validateDeviceCounterConsumption
-func device(d, old *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Invalid(validation.IsDNS1123Label(d.Name), d.Name, w, "name")
-	errs = append(errs, deviceSize(d, w)...)
-	attributes := w.Child("attributes")
+func device(at check.Field, d, old *resourcev1.Device, perDevice bool) {
+	check.Valid(at.Child("name"), d.Name, validation.IsDNS1123Label)
+	deviceSize(at, d)
+	attributes := at.Child("attributes")
 	for _, name := range fieldrules.SortedKeys(d.Attributes) {
-		at, short := attributes.Key(string(name)), attributes.Key(shortened(string(name)))
-		errs = append(errs, attributeName(string(name), &attributes)...)
-		errs = append(errs, oneValue(d.Attributes[name], &at)...)
-		errs = append(errs, attribute(d.Attributes[name], &short)...)
-		if len(shortened(string(name))) < len(name) { // kube-apiserver takes these for two errors, for their paths differ
-			errs = append(errs, exactlyOne(d.Attributes[name], &short)...)
+		a, key, short := d.Attributes[name], string(name), shortened(string(name))
+		attributeName(attributes, key)
+		oneValue(attributes.Key(key), a)
+		attribute(attributes.Key(short), a)
+		if len(short) < len(key) { // kube-apiserver takes these for two errors, for their paths differ
+			exactlyOne(attributes.Key(short), a)
 		}
 	}
 	if old == nil || !equality.Semantic(old.Capacity, d.Capacity) {
-		errs = append(errs, capacity(d, w)...)
+		capacity(at.Child("capacity"), d)
 	}
-	if taints := w.Child("taints"); old == nil || !equality.Semantic(old.Taints, d.Taints) {
-		errs = append(errs, list(d.Taints, resourcev1.DeviceTaintsMaxLength, &taints, deviceTaint)...)
+	if old == nil || !equality.Semantic(old.Taints, d.Taints) {
+		list(at.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength, deviceTaint)
 	}
-	consumes := w.Child("consumesCounters")
-	errs = append(errs, set(d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice, &consumes,
-		func(c *resourcev1.DeviceCounterConsumption, w *fieldrules.Path) field.ErrorList {
-			return counters(c.CounterSet, "counterSet", c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption, w)
-		}, func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet })...)
-	errs = append(errs, deviceNodes(d, perDevice, w)...)
-	return append(errs, bindings(d.BindingConditions, d.BindingFailureConditions, w)...)
+	set(at.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice,
+		func(at check.Field, c *resourcev1.DeviceCounterConsumption) {
+			counters(at, "counterSet", c.CounterSet, c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption)
+		}, func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet })
+	deviceNodes(at, d, perDevice)
+	bindings(at, d.BindingConditions, d.BindingFailureConditions)
 }
 
 // deviceSize checks the number of attributes and capacities, and the number of values of the attributes.
 //
 //upstream:pkg/apis/resource/validation.validateDevice
 //upstream:pkg/apis/resource/validation.numEntriesDeviceAttribute
-func deviceSize(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
+func deviceSize(at check.Field, d *resourcev1.Device) {
 	if n := len(d.Attributes) + len(d.Capacity); n > resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
-		errs = append(errs, field.Invalid(w.Field(), n, fmt.Sprintf("the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice)))
+		at.Invalidf(n, "the total number of attributes and capacities must not exceed %d", resourcev1.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
 	}
 	values := 0
 	for _, a := range d.Attributes {
 		values += max(1, len(a.BoolValues)+len(a.IntValues)+len(a.StringValues)+len(a.VersionValues))
 	}
 	if values > resourcev1.ResourceSliceMaxAttributeValuesPerDevice {
-		errs = append(errs, field.Invalid(w.Field(), values, fmt.Sprintf("the total number of attribute values must not exceed %d", resourcev1.ResourceSliceMaxAttributeValuesPerDevice)))
+		at.Invalidf(values, "the total number of attribute values must not exceed %d", resourcev1.ResourceSliceMaxAttributeValuesPerDevice)
 	}
-	return errs
 }
 
 // capacity checks the capacities of a device. A device that cannot be allocated several times has no request policy.
 //
 //upstream:pkg/apis/resource/validation.validateMultiAllocatableDeviceCapacity
 //upstream:pkg/apis/resource/validation.validateSingleAllocatableDeviceCapacity
-func capacity(d *resourcev1.Device, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	capacities := w.Child("capacity")
+func capacity(at check.Field, d *resourcev1.Device) {
+	shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
 	for _, name := range fieldrules.SortedKeys(d.Capacity) {
-		at := capacities.Key(shortened(string(name)))
-		errs = append(errs, attributeName(string(name), &capacities)...)
-		c := d.Capacity[name]
-		switch shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations; {
+		attributeName(at, string(name))
+		switch c, policy := d.Capacity[name], at.Key(shortened(string(name))).Child("requestPolicy"); {
 		case c.RequestPolicy == nil:
 		case shared:
-			in := at.Child("requestPolicy")
-			errs = append(errs, requestPolicy(c.Value, c.RequestPolicy, &in)...)
+			requestPolicy(policy, c.Value, c.RequestPolicy)
 		default:
-			errs = append(errs, field.Forbidden(at.ChildField("requestPolicy"), "allowMultipleAllocations must be true"))
+			policy.Forbidden("allowMultipleAllocations must be true")
 		}
 	}
-	return errs
 }
 
 // shortened returns the name of an attribute or a capacity as it stands in the path of an error: a name that is
@@ -264,64 +262,41 @@ func shortened(name string) string {
 // deviceNodes checks the fields that select the nodes of a device. They require perDeviceNodeSelection.
 //
 //upstream:pkg/apis/resource/validation.validateDevice
-func deviceNodes(d *resourcev1.Device, perDevice bool, w *fieldrules.Path) field.ErrorList {
+func deviceNodes(at check.Field, d *resourcev1.Device, perDevice bool) {
 	if !perDevice {
-		if d.NodeName == nil && d.NodeSelector == nil && d.AllNodes == nil {
-			return nil
+		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
+			at.Invalid(nil, "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")
 		}
-		return field.ErrorList{field.Invalid(w.Field(), nil, "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")}
+		return
 	}
 	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
-	var errs field.ErrorList
-	var present []string
-	if n := d.NodeName; n != nil && *n == "" {
-		errs = append(errs, field.Invalid(w.ChildField("nodeName"), *n, "must not be empty"))
-	} else if n != nil {
-		present = append(present, "`nodeName`")
-		errs = append(errs, fieldrules.DNSName(*n, w, "nodeName")...)
-	}
-	if d.NodeSelector != nil {
-		present = append(present, "`nodeSelector`")
-		at := w.Child("nodeSelector")
-		errs = append(errs, podspec.NodeSelector(d.NodeSelector, false, &at)...)
-	}
-	switch {
-	case d.AllNodes == nil:
-	case *d.AllNodes:
+	present := selectedNodes(at, d.NodeName, d.NodeSelector, "must not be empty")
+	if isTrue(at.Child("allNodes"), d.AllNodes) {
 		present = append(present, "`allNodes`")
-	default:
-		errs = append(errs, field.Invalid(w.ChildField("allNodes"), false, "must be either unset or set to true"))
 	}
-	switch len(present) {
-	case 0:
-		errs = append(errs, field.Required(w.Field(), one))
-	case 1:
-	default:
-		errs = append(errs, field.Invalid(w.Field(), "{"+strings.Join(present, ", ")+"}", one))
-	}
-	return errs
+	only(at, present, one, one)
 }
 
 // counters checks the name of a set of counters, and the names of the counters.
 //
 //upstream:pkg/apis/resource/validation.validateCounterSet
 //upstream:pkg/apis/resource/validation.validateDeviceCounterConsumption
-func counters(name, in string, m map[string]resourcev1.Counter, limit int, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(name, w, in)
+func counters(in check.Field, nameField, name string, m map[string]resourcev1.Counter, limit int) {
+	at := in.Child("counters")
+	check.Required(in.Child(nameField), name)
 	if name != "" {
-		errs = fieldrules.Invalid(content.IsDNS1123Label(name), name, w, in)
+		check.Valid(in.Child(nameField), name, content.IsDNS1123Label)
 	}
-	at := w.Child("counters")
 	switch n := len(m); {
 	case n == 0:
-		return append(errs, field.Required(at.Field(), ""))
+		at.Required("")
 	case n > limit:
-		return append(errs, field.TooMany(at.Field(), n, limit))
+		at.TooMany(n, limit)
+	default:
+		for _, k := range fieldrules.SortedKeys(m) {
+			check.Valid(at, k, content.IsDNS1123Label)
+		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		errs = append(errs, fieldrules.Invalid(content.IsDNS1123Label(k), k, &at, "")...)
-	}
-	return errs
 }
 
 // semantic matches a version by semver.org 2.0.0.
@@ -334,73 +309,68 @@ var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 // attribute checks the values of an attribute.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceAttribute
-//upstream:pkg/apis/resource/validation.validateDeviceAttributeStringValue
-//upstream:pkg/apis/resource/validation.validateDeviceAttributeVersionValue
-func attribute(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	text := func(s string, version bool, at fieldrules.Path) {
-		if version && !semantic.MatchString(s) {
-			errs = append(errs, field.Invalid(at.Field(), s, "must be a string compatible with semver.org spec 2.0.0"))
-		}
-		if len(s) > resourcev1.DeviceAttributeMaxValueLength {
-			errs = append(errs, field.TooLong(at.Field(), "", resourcev1.DeviceAttributeMaxValueLength))
-		}
-	}
-	if a.StringValue != nil {
-		text(*a.StringValue, false, w.Child("string"))
-	}
-	if a.VersionValue != nil {
-		text(*a.VersionValue, true, w.Child("version"))
-	}
-	errs = append(errs, notEmpty(a.BoolValues, w, "bools")...)
-	errs = append(errs, notEmpty(a.IntValues, w, "ints")...)
-	errs = append(errs, notEmpty(a.StringValues, w, "strings")...)
-	errs = append(errs, notEmpty(a.VersionValues, w, "versions")...)
-	texts, versions := w.Child("strings"), w.Child("versions")
+func attribute(at check.Field, a resourcev1.DeviceAttribute) {
+	texts, versions := at.Child("strings"), at.Child("versions")
+	check.Optional(at.Child("string"), a.StringValue, attributeText)
+	check.Optional(at.Child("version"), a.VersionValue, attributeVersion)
+	notEmpty(at.Child("bools"), a.BoolValues)
+	notEmpty(at.Child("ints"), a.IntValues)
+	notEmpty(texts, a.StringValues)
+	notEmpty(versions, a.VersionValues)
 	for i, s := range a.StringValues {
-		text(s, false, texts.Index(i))
+		attributeText(texts.Index(i), s)
 	}
 	for i, s := range a.VersionValues {
-		text(s, true, versions.Index(i))
+		attributeVersion(versions.Index(i), s)
 	}
-	return errs
+}
+
+//upstream:pkg/apis/resource/validation.validateDeviceAttributeStringValue
+func attributeText(at check.Field, s string) {
+	if len(s) > resourcev1.DeviceAttributeMaxValueLength {
+		at.TooLong(resourcev1.DeviceAttributeMaxValueLength)
+	}
+}
+
+//upstream:pkg/apis/resource/validation.validateDeviceAttributeVersionValue
+func attributeVersion(at check.Field, s string) {
+	if !semantic.MatchString(s) {
+		at.Invalid(s, "must be a string compatible with semver.org spec 2.0.0")
+	}
+	attributeText(at, s)
 }
 
 // notEmpty checks that a list of values has an element, unless it is absent.
-func notEmpty[T any](values []T, w *fieldrules.Path, name string) field.ErrorList {
-	if values == nil || len(values) > 0 {
-		return nil
+func notEmpty[T any](at check.Field, values []T) {
+	if values != nil && len(values) == 0 {
+		at.Invalid(values, "must not be empty if specified")
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), values, "must not be empty if specified")}
 }
 
 // oneValue checks that an attribute has one value, or one list of values, of one type.
 //
 //upstream:pkg/apis/resource/v1.Validate_DeviceAttribute
-func oneValue(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
+func oneValue(at check.Field, a resourcev1.DeviceAttribute) {
 	const names = "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
 	switch present := valuesOf(a); len(present) {
 	case 0:
-		return field.ErrorList{field.Invalid(w.Field(), "", "must specify "+names)}
+		at.Invalid("", "must specify "+names)
 	case 1:
-		return nil
 	default:
-		return field.ErrorList{field.Invalid(w.Field(), "{"+strings.Join(present, ", ")+"}", "must specify exactly "+names)}
+		at.Invalid("{"+strings.Join(present, ", ")+"}", "must specify exactly "+names)
 	}
 }
 
 // exactlyOne is the older form of oneValue.
 //
 //upstream:pkg/apis/resource/validation.validateDeviceAttribute
-func exactlyOne(a resourcev1.DeviceAttribute, w *fieldrules.Path) field.ErrorList {
-	const message = "exactly one value must be specified"
+func exactlyOne(at check.Field, a resourcev1.DeviceAttribute) {
 	switch len(valuesOf(a)) {
 	case 0:
-		return field.ErrorList{field.Invalid(w.Field(), "", message)}
+		at.Invalid("", "exactly one value must be specified")
 	case 1:
-		return nil
 	default:
-		return field.ErrorList{field.Invalid(w.Field(), fieldrules.Internal(a), message)}
+		at.Invalid(fieldrules.Internal(a), "exactly one value must be specified")
 	}
 }
 

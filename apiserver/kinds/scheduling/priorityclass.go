@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -48,13 +49,11 @@ func PriorityClasses() kinds.Kind {
 			}
 		},
 		ValidateCreate: validatePriorityClass,
-		ValidateUpdate: func(p, old *schedulingv1.PriorityClass) field.ErrorList {
-			var errs field.ErrorList
-			if p.Value != old.Value {
-				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"), "may not be changed in an update."))
-			}
-			return append(errs, fieldrules.Immutable(p.PreemptionPolicy, old.PreemptionPolicy, &fieldrules.Root,
-				"preemptionPolicy")...)
+		ValidateUpdate: func(p, old *schedulingv1.PriorityClass) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			check.Forbid(object.Child("value"), p.Value != old.Value, "may not be changed in an update.")
+			check.Immutable(object.Child("preemptionPolicy"), p.PreemptionPolicy, old.PreemptionPolicy)
+			return errs
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{
@@ -100,25 +99,17 @@ func keepSystemPriority(_ context.Context, name string, _ *metav1.DeleteOptions)
 }
 
 //upstream:pkg/apis/scheduling/validation.ValidatePriorityClass
-func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
-	var errs field.ErrorList
+func validatePriorityClass(p *schedulingv1.PriorityClass) (errs field.ErrorList) {
+	object := check.Object(&errs)
 	if strings.HasPrefix(p.Name, systemPriorityPrefix) {
-		if value, ok := systemPriorities[p.Name]; !ok || value != p.Value {
-			errs = append(errs, field.Forbidden(fieldrules.Metadata.ChildField("name"),
-				"priority class names with '"+systemPriorityPrefix+"' prefix are reserved for system use only. error: "+
-					p.Name+" is not a known system priority class"))
-		}
+		value, ok := systemPriorities[p.Name]
+		check.Forbid(object.Child("metadata").Child("name"), !ok || value != p.Value, "priority class names with '"+systemPriorityPrefix+
+			"' prefix are reserved for system use only. error: "+p.Name+" is not a known system priority class")
 	} else if p.Value > maxUserPriority {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"),
-			fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
+		object.Child("value").Forbidden(fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority))
 	}
-	switch policy := p.PreemptionPolicy; {
-	case policy == nil || *policy == corev1.PreemptLowerPriority || *policy == corev1.PreemptNever:
-	case *policy == "":
-		errs = append(errs, field.Required(fieldrules.Root.ChildField("preemptionPolicy"), ""))
-	default:
-		errs = append(errs, field.NotSupported(fieldrules.Root.ChildField("preemptionPolicy"), *policy,
-			[]corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}))
+	if p.PreemptionPolicy != nil {
+		check.OneOf(object.Child("preemptionPolicy"), *p.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
 	return errs
 }

@@ -10,6 +10,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -76,68 +77,56 @@ const (
 //
 //upstream:pkg/apis/storage/validation.ValidateCSIDriver
 //upstream:pkg/apis/storage/validation.validateCSIDriverSpec
-func validateCSIDriver(d *storagev1.CSIDriver) field.ErrorList {
-	var errs field.ErrorList
-	s := &d.Spec
-	for _, required := range [...]struct {
-		value *bool
-		name  string
-	}{
-		{s.AttachRequired, "attachedRequired"}, {s.PodInfoOnMount, "podInfoOnMount"},
-		{s.StorageCapacity, "storageCapacity"}, {s.SELinuxMount, "seLinuxMount"},
-		{s.PreventPodSchedulingIfMissing, "preventPodSchedulingIfMissing"},
-	} {
-		if required.value == nil {
-			errs = append(errs, field.Required(fieldrules.Spec.ChildField(required.name), ""))
-		}
-	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.FSGroupPolicy, &fieldrules.Spec, "fsGroupPolicy",
-		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)...)
-	errs = append(errs, tokenRequests(s.TokenRequests)...)
+func validateCSIDriver(d *storagev1.CSIDriver) (errs field.ErrorList) {
+	spec, s := check.Object(&errs).Child("spec"), &d.Spec
+	present(spec.Child("attachedRequired"), s.AttachRequired)
+	present(spec.Child("podInfoOnMount"), s.PodInfoOnMount)
+	present(spec.Child("storageCapacity"), s.StorageCapacity)
+	present(spec.Child("seLinuxMount"), s.SELinuxMount)
+	present(spec.Child("preventPodSchedulingIfMissing"), s.PreventPodSchedulingIfMissing)
+	check.OptionalOneOf(spec.Child("fsGroupPolicy"), s.FSGroupPolicy,
+		storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	tokenRequests(spec.Child("tokenRequests"), s.TokenRequests)
 	for _, mode := range s.VolumeLifecycleModes {
-		if mode != storagev1.VolumeLifecyclePersistent && mode != storagev1.VolumeLifecycleEphemeral {
-			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("volumeLifecycleModes"), mode,
-				[]storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}))
-		}
+		check.Supported(spec.Child("volumeLifecycleModes"), mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
 	}
 	if p := s.NodeAllocatableUpdatePeriodSeconds; p != nil && *p < minUpdateSeconds {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("nodeAllocatableUpdatePeriodSeconds"), *p, "must be greater than or equal to 10 seconds"))
+		spec.Child("nodeAllocatableUpdatePeriodSeconds").Invalid(*p, "must be greater than or equal to 10 seconds")
 	}
 	if in := s.ServiceAccountTokenInSecrets; in != nil && len(s.TokenRequests) == 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("serviceAccountTokenInSecrets"), *in, "serviceAccountTokenInSecrets is set but no tokenRequests are specified"))
+		spec.Child("serviceAccountTokenInSecrets").Invalid(*in, "serviceAccountTokenInSecrets is set but no tokenRequests are specified")
 	}
 	return errs
+}
+
+func present[T any](at check.Field, value *T) {
+	if value == nil {
+		at.Required("")
+	}
 }
 
 //upstream:pkg/apis/storage/validation.validateTokenRequests
-func tokenRequests(requests []storagev1.TokenRequest) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Spec.Child("tokenRequests")
-	audiences := map[string]bool{}
+func tokenRequests(list check.Field, requests []storagev1.TokenRequest) {
+	var audiences fieldrules.Seen[string]
 	for i, r := range requests {
-		at := list.Index(i)
-		if audiences[r.Audience] {
-			errs = append(errs, field.Duplicate(at.ChildField("audience"), r.Audience))
-			continue
-		}
-		audiences[r.Audience] = true
-		if r.ExpirationSeconds == nil {
-			continue
-		}
-		if *r.ExpirationSeconds < minTokenSeconds {
-			errs = append(errs, field.Invalid(at.ChildField("expirationSeconds"), *r.ExpirationSeconds, "may not specify a duration less than 10 minutes"))
-		}
-		if *r.ExpirationSeconds > maxTokenSeconds {
-			errs = append(errs, field.Invalid(at.ChildField("expirationSeconds"), *r.ExpirationSeconds, "may not specify a duration larger than 2^32 seconds"))
+		switch at := list.Index(i).Child("expirationSeconds"); {
+		case !audiences.Add(r.Audience):
+			list.Index(i).Child("audience").Duplicate(r.Audience)
+		case r.ExpirationSeconds == nil:
+		case *r.ExpirationSeconds < minTokenSeconds:
+			at.Invalid(*r.ExpirationSeconds, "may not specify a duration less than 10 minutes")
+		case *r.ExpirationSeconds > maxTokenSeconds:
+			at.Invalid(*r.ExpirationSeconds, "may not specify a duration larger than 2^32 seconds")
 		}
 	}
-	return errs
 }
 
 //upstream:pkg/apis/storage/validation.ValidateCSIDriverUpdate
-func validateCSIDriverUpdate(d, old *storagev1.CSIDriver) field.ErrorList {
-	errs := fieldrules.Immutable(d.Spec.AttachRequired, old.Spec.AttachRequired, &fieldrules.Spec, "attachedRequired")
-	return append(errs, fieldrules.Immutable(d.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes, &fieldrules.Spec, "volumeLifecycleModes")...)
+func validateCSIDriverUpdate(d, old *storagev1.CSIDriver) (errs field.ErrorList) {
+	spec := check.Object(&errs).Child("spec")
+	check.Immutable(spec.Child("attachedRequired"), d.Spec.AttachRequired, old.Spec.AttachRequired)
+	check.Immutable(spec.Child("volumeLifecycleModes"), d.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes)
+	return errs
 }
 
 // warnOfTokens warns about new tokens in volume attributes: a driver may log these.

@@ -2,14 +2,13 @@ package storage
 
 import (
 	"context"
-	"fmt"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -45,52 +44,51 @@ const maxCSINodeID = 256
 // validateCSINode checks the drivers of a node.
 //
 //upstream:pkg/apis/storage/validation.validateCSINodeSpec
-//upstream:pkg/apis/storage/validation.validateCSINodeDriver
-//upstream:pkg/apis/storage/validation.validateCSINodeDriverNodeID
-//upstream:pkg/apis/storage/validation.validateCSINodeDriverAllocatable
-func validateCSINode(n *storagev1.CSINode) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Spec.Child("drivers")
+func validateCSINode(n *storagev1.CSINode) (errs field.ErrorList) {
+	list := check.Object(&errs).Child("spec").Child("drivers")
 	var drivers fieldrules.Seen[string]
 	for i := range n.Spec.Drivers {
 		d, at := &n.Spec.Drivers[i], list.Index(i)
-		errs = append(errs, fieldrules.DriverName(d.Name, &at, "name")...)
-		errs = append(errs, fieldrules.Required(d.NodeID, &at, "nodeID")...)
-		if len(d.NodeID) > maxCSINodeID {
-			errs = append(errs, field.Invalid(at.ChildField("nodeID"), d.NodeID, fmt.Sprintf("must be %d characters or less", maxCSINodeID)))
-		}
-		if a := d.Allocatable; a != nil {
-			in := at.Child("allocatable")
-			errs = append(errs, fieldrules.OptionalNonNegative(a.Count, &in, "count")...)
-		}
+		nodeDriver(at, d)
 		if !drivers.Add(d.Name) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), d.Name))
+			at.Child("name").Duplicate(d.Name)
 		}
 		var keys fieldrules.Seen[string]
 		for _, key := range d.TopologyKeys {
-			if key == "" {
-				errs = append(errs, field.Required(at.Field(), ""))
-			}
+			check.Required(at, key)
 			if !keys.Add(key) {
-				errs = append(errs, field.Duplicate(at.Field(), key))
+				at.Duplicate(key)
 			}
-			errs = append(errs, fieldrules.Invalid(validation.IsQualifiedName(key), key, &at, "")...)
+			check.QualifiedName(at, key)
 		}
 	}
 	return errs
 }
 
+//upstream:pkg/apis/storage/validation.validateCSINodeDriver
+//upstream:pkg/apis/storage/validation.validateCSINodeDriverNodeID
+//upstream:pkg/apis/storage/validation.validateCSINodeDriverAllocatable
+func nodeDriver(at check.Field, d *storagev1.CSINodeDriver) {
+	check.DriverName(at.Child("name"), d.Name)
+	check.Required(at.Child("nodeID"), d.NodeID)
+	if len(d.NodeID) > maxCSINodeID {
+		at.Child("nodeID").Invalidf(d.NodeID, "must be %d characters or less", maxCSINodeID)
+	}
+	if d.Allocatable != nil {
+		check.NonNegative(at.Child("allocatable").Child("count"), d.Allocatable.Count)
+	}
+}
+
 // validateCSINodeUpdate checks that existing drivers change only their field allocatable.
 //
 //upstream:pkg/apis/storage/validation.ValidateCSINodeUpdate
-func validateCSINodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
-	var errs field.ErrorList
-	for i := range old.Spec.Drivers {
-		for j := range n.Spec.Drivers {
-			was, is := old.Spec.Drivers[i], n.Spec.Drivers[j]
+func validateCSINodeUpdate(n, old *storagev1.CSINode) (errs field.ErrorList) {
+	drivers := check.Object(&errs).Child("spec").Child("drivers")
+	for _, was := range old.Spec.Drivers {
+		for _, is := range n.Spec.Drivers {
 			if was.Name == is.Name {
 				was.Allocatable, is.Allocatable = nil, nil
-				errs = append(errs, fieldrules.ImmutableStruct(is, was, &fieldrules.Spec, "drivers")...)
+				check.ImmutableStruct(drivers, is, was)
 			}
 		}
 	}

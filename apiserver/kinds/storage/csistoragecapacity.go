@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -24,17 +25,18 @@ func CSIStorageCapacities() kinds.Kind {
 		Type: &storagev1.CSIStorageCapacity{}, List: &storagev1.CSIStorageCapacityList{},
 		Plural: "csistoragecapacities", NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
-		Validate: func(c *storagev1.CSIStorageCapacity) field.ErrorList {
-			errs := fieldrules.LabelSelector(c.NodeTopology, &fieldrules.Root, "nodeTopology")
-			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(c.StorageClassName, false), c.StorageClassName, &fieldrules.Root, "storageClassName")...)
-			if c.Capacity != nil {
-				errs = append(errs, fieldrules.NonNegativeQuantity(*c.Capacity, &fieldrules.Root, "capacity")...)
-			}
+		Validate: func(c *storagev1.CSIStorageCapacity) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			check.LabelSelector(object.Child("nodeTopology"), c.NodeTopology)
+			check.DNSName(object.Child("storageClassName"), c.StorageClassName)
+			check.Optional(object.Child("capacity"), c.Capacity, check.Quantity)
 			return errs
 		},
-		ValidateUpdate: func(c, old *storagev1.CSIStorageCapacity) field.ErrorList {
-			errs := fieldrules.Immutable(c.NodeTopology, old.NodeTopology, &fieldrules.Root, "nodeTopology")
-			return append(errs, fieldrules.Immutable(c.StorageClassName, old.StorageClassName, &fieldrules.Root, "storageClassName")...)
+		ValidateUpdate: func(c, old *storagev1.CSIStorageCapacity) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			check.Immutable(object.Child("nodeTopology"), c.NodeTopology, old.NodeTopology)
+			check.Immutable(object.Child("storageClassName"), c.StorageClassName, old.StorageClassName)
+			return errs
 		},
 		Warnings: func(c, _ *storagev1.CSIStorageCapacity) []string { return nodeTopologyWarnings(c.NodeTopology) },
 		Bare:     true,

@@ -9,10 +9,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -89,47 +89,47 @@ const (
 // validateStorageClass checks the provisioner, the parameters, the policies and the topologies.
 //
 //upstream:pkg/apis/storage/validation.ValidateStorageClass
-func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
-	errs := append(driver(c.Provisioner, "provisioner"), parameters(c.Parameters)...)
+func validateStorageClass(c *storagev1.StorageClass) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	driver(object.Child("provisioner"), c.Provisioner)
+	parameters(object.Child("parameters"), c.Parameters)
 	if p := c.ReclaimPolicy; p != nil && *p != "" {
-		errs = append(errs, fieldrules.OneOf(*p, &fieldrules.Root, "reclaimPolicy", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
+		check.OneOf(object.Child("reclaimPolicy"), *p, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
 	}
 	if c.VolumeBindingMode == nil {
-		return append(errs, field.Required(fieldrules.Root.ChildField("volumeBindingMode"), ""))
+		object.Child("volumeBindingMode").Required("")
+		return errs
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(c.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode",
-		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
-	return append(errs, topologies(c.AllowedTopologies)...)
+	check.OptionalOneOf(object.Child("volumeBindingMode"), c.VolumeBindingMode,
+		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
+	topologies(object.Child("allowedTopologies"), c.AllowedTopologies)
+	return errs
 }
 
 // topologies checks that each term selects something, and that no two terms are the same.
 //
 //upstream:pkg/apis/storage/validation.validateAllowedTopologies
-func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
-	var errs field.ErrorList
-	list := fieldrules.Root.Child("allowedTopologies")
+func topologies(list check.Field, terms []corev1.TopologySelectorTerm) {
 	// kube-apiserver compares each term also with one empty term for each term there is.
 	seen := map[string]int{"": len(terms)}
 	for i, term := range terms {
-		at := list.Index(i)
-		expressions := at.Child("matchLabelExpressions")
+		expressions := list.Index(i).Child("matchLabelExpressions")
 		values := map[string]sets.Set[string]{}
 		for j, e := range term.MatchLabelExpressions {
-			item := expressions.Index(j)
-			errs = append(errs, topologyValues(e.Values, &item)...)
-			errs = append(errs, fieldrules.LabelName(e.Key, &item, "key")...)
+			key := expressions.Index(j).Child("key")
+			topologyValues(expressions.Index(j).Child("values"), e.Values)
+			check.LabelName(key, e.Key)
 			if _, repeated := values[e.Key]; repeated {
-				errs = append(errs, field.Duplicate(item.ChildField("key"), e.Key))
+				key.Duplicate(e.Key)
 			}
 			values[e.Key] = sets.New(e.Values...)
 		}
 		text := topologyText(values)
 		for range min(seen[text], maxRepeated) {
-			errs = append(errs, field.Duplicate(expressions.Field(), ""))
+			expressions.Duplicate("")
 		}
 		seen[text]++
 	}
-	return errs
 }
 
 // maxRepeated bounds the errors for one repeated term.
@@ -149,58 +149,52 @@ func topologyText(values map[string]sets.Set[string]) string {
 }
 
 // topologyValues checks that values exist and are distinct.
-func topologyValues(values []string, fldPath *fieldrules.Path) field.ErrorList {
-	list := fldPath.Child("values")
+func topologyValues(list check.Field, values []string) {
 	if len(values) == 0 {
-		return field.ErrorList{field.Required(list.Field(), "")}
+		list.Required("")
 	}
-	var errs field.ErrorList
 	var seen fieldrules.Seen[string]
 	for i, v := range values {
-		if at := list.Index(i); !seen.Add(v) {
-			errs = append(errs, field.Duplicate(at.Field(), v))
+		if !seen.Add(v) {
+			list.Index(i).Duplicate(v)
 		}
 	}
-	return errs
 }
 
 // driver checks the field provisioner or driverName.
 //
 //upstream:pkg/apis/storage/validation.validateProvisioner
-func driver(name, in string) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Required(fieldrules.Root.ChildField(in), "")}
-	}
-	lower := strings.ToLower(name)
-	return fieldrules.Invalid(validation.IsQualifiedName(lower), lower, &fieldrules.Root, in)
+func driver(at check.Field, name string) {
+	check.Required(at, name)
+	check.IfSet(at, strings.ToLower(name), check.QualifiedName)
 }
 
 // parameters checks the parameters of a class.
 //
 //upstream:pkg/apis/storage/validation.validateParameters
-func parameters(m map[string]string) field.ErrorList {
-	at := fieldrules.Root.Child("parameters")
+func parameters(at check.Field, m map[string]string) {
 	if len(m) > maxParameters {
-		return field.ErrorList{field.TooLong(at.Field(), "", maxParameters)}
+		at.TooLong(maxParameters)
+		return
 	}
-	var errs field.ErrorList
 	size := 0
 	for k, v := range m {
 		if k == "" {
-			errs = append(errs, field.Invalid(at.Field(), k, "field can not be empty."))
+			at.Invalid(k, "field can not be empty.")
 		}
 		size += len(k) + len(v)
 	}
 	if size > maxParameterBytes {
-		errs = append(errs, field.TooLong(at.Field(), "", maxParameterBytes))
+		at.TooLong(maxParameterBytes)
 	}
-	return errs
 }
 
 //upstream:pkg/apis/storage/validation.ValidateStorageClassUpdate
-func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
-	errs := fieldrules.ImmutableUnquoted(c.Parameters, old.Parameters, &fieldrules.Root, "parameters")
-	errs = append(errs, fieldrules.ImmutableUnquoted(c.Provisioner, old.Provisioner, &fieldrules.Root, "provisioner")...)
-	errs = append(errs, fieldrules.ImmutableUnquoted(c.ReclaimPolicy, old.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy")...)
-	return append(errs, fieldrules.ImmutableUnquoted(c.VolumeBindingMode, old.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode")...)
+func validateStorageClassUpdate(c, old *storagev1.StorageClass) (errs field.ErrorList) {
+	object := check.Object(&errs)
+	check.ImmutableWithoutValue(object.Child("parameters"), c.Parameters, old.Parameters)
+	check.ImmutableWithoutValue(object.Child("provisioner"), c.Provisioner, old.Provisioner)
+	check.ImmutableWithoutValue(object.Child("reclaimPolicy"), c.ReclaimPolicy, old.ReclaimPolicy)
+	check.ImmutableWithoutValue(object.Child("volumeBindingMode"), c.VolumeBindingMode, old.VolumeBindingMode)
+	return errs
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -25,22 +26,31 @@ func VolumeAttachments() kinds.Kind {
 		Type: &storagev1.VolumeAttachment{}, List: &storagev1.VolumeAttachmentList{},
 		Plural: "volumeattachments", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
-		ValidateCreate: func(a *storagev1.VolumeAttachment) field.ErrorList {
-			return append(fieldrules.AttacherName(a.Spec.Attacher, &fieldrules.Spec, "attacher"), validateAttachment(a)...)
+		ValidateCreate: func(a *storagev1.VolumeAttachment) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			check.AttacherName(object.Child("spec").Child("attacher"), a.Spec.Attacher)
+			attachment(object, a)
+			return errs
 		},
 		Default: func(a *storagev1.VolumeAttachment) {
 			if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
 				core.DefaultVolumeSource(inline)
 			}
 		},
-		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
-			errs := append(fieldrules.DriverName(a.Spec.Attacher, &fieldrules.Spec, "attacher"), validateAttachment(a)...)
-			return append(errs, fieldrules.ImmutableUnquoted(a.Spec, old.Spec, &fieldrules.Root, "spec")...)
+		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			check.DriverName(object.Child("spec").Child("attacher"), a.Spec.Attacher)
+			attachment(object, a)
+			check.ImmutableWithoutValue(object.Child("spec"), a.Spec, old.Spec)
+			return errs
 		},
-		Status:         true,
-		PrepareStatus:  kinds.KeepMetadata[*storagev1.VolumeAttachment],
-		StatusReset:    []string{"metadata"},
-		ValidateStatus: func(a, _ *storagev1.VolumeAttachment) field.ErrorList { return validateAttachment(a) },
+		Status:        true,
+		PrepareStatus: kinds.KeepMetadata[*storagev1.VolumeAttachment],
+		StatusReset:   []string{"metadata"},
+		ValidateStatus: func(a, _ *storagev1.VolumeAttachment) (errs field.ErrorList) {
+			attachment(check.Object(&errs), a)
+			return errs
+		},
 		Columns: []metav1.TableColumnDefinition{
 			{Name: "Attacher", Type: "string", Format: "name", Description: storagev1.VolumeAttachmentSpec{}.SwaggerDoc()["attacher"]},
 			columns.Column("PV", "string", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
@@ -63,53 +73,46 @@ const (
 //upstream:pkg/apis/storage/validation.validateVolumeAttachmentSpec
 //upstream:pkg/apis/storage/validation.validateVolumeAttachmentStatus
 //upstream:pkg/apis/storage/validation.validateAttachmentMetadata
-func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
-	errs := attachmentSource(&a.Spec.Source)
-	errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(a.Spec.NodeName, false), a.Spec.NodeName, &fieldrules.Spec, "nodeName")...)
+func attachment(object check.Field, a *storagev1.VolumeAttachment) {
+	spec, status := object.Child("spec"), object.Child("status")
+	attachmentSource(spec.Child("source"), &a.Spec.Source)
+	check.DNSName(spec.Child("nodeName"), a.Spec.NodeName)
 	size := 0
 	for k, v := range a.Status.AttachmentMetadata {
 		size += len(k) + len(v)
 	}
 	if size > maxAttachmentMetadata {
-		errs = append(errs, field.TooLong(fieldrules.Status.ChildField("attachmentMetadata"), "", maxAttachmentMetadata))
+		status.Child("attachmentMetadata").TooLong(maxAttachmentMetadata)
 	}
-	errs = append(errs, volumeError(a.Status.AttachError, "attachError")...)
-	return append(errs, volumeError(a.Status.DetachError, "detachError")...)
+	check.Optional(status.Child("attachError"), a.Status.AttachError, volumeError)
+	check.Optional(status.Child("detachError"), a.Status.DetachError, volumeError)
 }
 
 // attachmentSource checks that a source is either the name of a volume or its spec.
 //
 //upstream:pkg/apis/storage/validation.validateVolumeAttachmentSource
-func attachmentSource(s *storagev1.VolumeAttachmentSource) field.ErrorList {
+func attachmentSource(at check.Field, s *storagev1.VolumeAttachmentSource) {
 	const one = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
-	at := fieldrules.Spec.Child("source")
-	var errs field.ErrorList
-	switch name := s.PersistentVolumeName; {
+	inline, volume, name := at.Child("inlineVolumeSpec"), at.Child("persistentVolumeName"), s.PersistentVolumeName
+	switch {
 	case s.InlineVolumeSpec == nil && name == nil:
-		return field.ErrorList{field.Required(at.Field(), one)}
+		at.Required(one)
 	case s.InlineVolumeSpec != nil && name != nil:
-		errs = append(errs, field.Forbidden(at.Field(), one))
+		at.Forbidden(one)
 	case name == nil:
-		in := at.Child("inlineVolumeSpec")
-		return core.ValidateInlineVolume(s.InlineVolumeSpec, &in)
+		core.ValidateInlineVolume(inline, s.InlineVolumeSpec)
 	case *name == "":
-		errs = append(errs, field.Required(at.ChildField("persistentVolumeName"), "must specify non empty persistentVolumeName"))
+		volume.Required("must specify non empty persistentVolumeName")
 	}
-	return append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(*s.PersistentVolumeName, false), *s.PersistentVolumeName, &at, "persistentVolumeName")...)
+	check.Optional(volume, name, check.DNSName)
 }
 
 //upstream:pkg/apis/storage/validation.validateVolumeError
-func volumeError(e *storagev1.VolumeError, name string) field.ErrorList {
-	if e == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	at := fieldrules.Status.Child(name)
+func volumeError(at check.Field, e storagev1.VolumeError) {
 	if len(e.Message) > maxVolumeError {
-		errs = append(errs, field.TooLong(at.ChildField("message"), "", maxVolumeError))
+		at.Child("message").TooLong(maxVolumeError)
 	}
 	if e.ErrorCode != nil && *e.ErrorCode < 0 {
-		errs = append(errs, field.Invalid(at.ChildField("errorCode"), *e.ErrorCode, validation.InclusiveRangeError(0, math.MaxInt32)))
+		at.Child("errorCode").Invalid(*e.ErrorCode, validation.InclusiveRangeError(0, math.MaxInt32))
 	}
-	return errs
 }

@@ -7,6 +7,7 @@ import (
 
 	"flyball.dev/apiserver/equality"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -23,21 +24,19 @@ func VolumeAttributesClasses() kinds.Kind {
 		Type: &storagev1.VolumeAttributesClass{}, List: &storagev1.VolumeAttributesClassList{},
 		Plural: "volumeattributesclasses", ReturnsDeleted: true, ShortNames: []string{"vac"}, Cluster: true,
 		Name: fieldrules.NameIsSubdomain,
-		Validate: func(c *storagev1.VolumeAttributesClass) field.ErrorList {
-			errs := append(driver(c.DriverName, "driverName"), parameters(c.Parameters)...)
+		Validate: func(c *storagev1.VolumeAttributesClass) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			driver(object.Child("driverName"), c.DriverName)
+			parameters(object.Child("parameters"), c.Parameters)
 			if len(c.Parameters) == 0 {
-				errs = append(errs, field.Required(fieldrules.Root.ChildField("parameters"), "must contain at least one key/value pair"))
+				object.Child("parameters").Required("must contain at least one key/value pair")
 			}
 			return errs
 		},
-		ValidateUpdate: func(c, old *storagev1.VolumeAttributesClass) field.ErrorList {
-			var errs field.ErrorList
-			if c.DriverName != old.DriverName {
-				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("driverName"), "updates to driverName are forbidden."))
-			}
-			if !equality.Semantic(c.Parameters, old.Parameters) {
-				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("parameters"), "updates to parameters are forbidden."))
-			}
+		ValidateUpdate: func(c, old *storagev1.VolumeAttributesClass) (errs field.ErrorList) {
+			object := check.Object(&errs)
+			check.Forbid(object.Child("driverName"), c.DriverName != old.DriverName, "updates to driverName are forbidden.")
+			check.Forbid(object.Child("parameters"), !equality.Semantic(c.Parameters, old.Parameters), "updates to parameters are forbidden.")
 			return errs
 		},
 		Columns: []metav1.TableColumnDefinition{

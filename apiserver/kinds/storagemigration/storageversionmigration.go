@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
@@ -29,25 +30,21 @@ func StorageVersionMigrations() kinds.Kind {
 		Type: &storagemigrationv1.StorageVersionMigration{}, List: &storagemigrationv1.StorageVersionMigrationList{},
 		Plural: "storageversionmigrations", Cluster: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
-		Validate: func(m *storagemigrationv1.StorageVersionMigration) field.ErrorList {
-			at := fieldrules.Spec.Child("resource")
-			var errs field.ErrorList
-			r := m.Spec.Resource
+		Validate: func(m *storagemigrationv1.StorageVersionMigration) (errs field.ErrorList) {
+			at, r := check.Object(&errs).Child("spec").Child("resource"), m.Spec.Resource
 			if r.Resource == "" {
-				errs = append(errs, field.Required(at.ChildField("resource"), "resource is required to be set"))
+				at.Child("resource").Required("resource is required to be set")
 			} else if messages := validation.IsDNS1035Label(r.Resource); len(messages) > 0 {
-				errs = append(errs, field.Invalid(at.ChildField("resource"), r.Resource, strings.Join(messages, ",")))
+				at.Child("resource").Invalid(r.Resource, strings.Join(messages, ","))
 			}
-			if r.Group == "" {
-				return errs
-			}
-			if messages := validation.IsDNS1123Subdomain(r.Group); len(messages) > 0 {
-				errs = append(errs, field.Invalid(at.ChildField("group"), r.Group, strings.Join(messages, ",")))
+			if messages := validation.IsDNS1123Subdomain(r.Group); r.Group != "" && len(messages) > 0 {
+				at.Child("group").Invalid(r.Group, strings.Join(messages, ","))
 			}
 			return errs
 		},
-		ValidateUpdate: func(m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
-			return fieldrules.ImmutableStruct(m.Spec, old.Spec, &fieldrules.Root, "spec")
+		ValidateUpdate: func(m, old *storagemigrationv1.StorageVersionMigration) (errs field.ErrorList) {
+			check.ImmutableStruct(check.Object(&errs).Child("spec"), m.Spec, old.Spec)
+			return errs
 		},
 		Status:         true,
 		PrepareStatus:  kinds.KeepMetadata[*storagemigrationv1.StorageVersionMigration],
@@ -84,32 +81,31 @@ func migrationStatusCell(m *storagemigrationv1.StorageVersionMigration) string {
 // validateMigrationStatus checks that a migration has at most one outcome, and keeps it.
 //
 //upstream:pkg/apis/storagemigration/validation.ValidateStorageVersionMigrationStatusUpdate
-func validateMigrationStatus(m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
-	var errs field.ErrorList
-	at := fieldrules.Status.Child("conditions")
+func validateMigrationStatus(m, old *storagemigrationv1.StorageVersionMigration) (errs field.ErrorList) {
+	status := check.Object(&errs).Child("status")
+	version, conditions := status.Child("resourceVersion"), status.Child("conditions")
 	is, was := m.Status.ResourceVersion, old.Status.ResourceVersion
 	if is != "" {
 		if _, err := resourceversion.CompareResourceVersion(is, is); err != nil {
-			errs = append(errs, field.Invalid(fieldrules.Status.ChildField("resourceVersion"), is, err.Error()))
+			version.Invalid(is, err.Error())
 		}
 	}
-	errs = append(errs, metav1validation.ValidateConditions(m.Status.Conditions, at.Field())...)
-	if was != "" && is != was {
-		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("resourceVersion"), is, "field is immutable"))
+	conditions.Report(metav1validation.ValidateConditions(m.Status.Conditions, conditions.Path.Field())...)
+	if was != "" {
+		check.Immutable(version, is, was)
 	}
 	isTrue := func(list []metav1.Condition, t storagemigrationv1.MigrationConditionType) bool {
 		return meta.IsStatusConditionTrue(list, string(t))
 	}
-	refuse := func(why string) { errs = append(errs, field.Invalid(at.Field(), m.Status.Conditions, why)) }
 	succeeded, failed := isTrue(m.Status.Conditions, storagemigrationv1.MigrationSucceeded), isTrue(m.Status.Conditions, storagemigrationv1.MigrationFailed)
 	if succeeded && failed {
-		refuse("Both success and failed conditions cannot be true at the same time")
+		conditions.Invalid(m.Status.Conditions, "Both success and failed conditions cannot be true at the same time")
 	}
 	if isTrue(old.Status.Conditions, storagemigrationv1.MigrationSucceeded) && !succeeded {
-		refuse("Success condition cannot be set to false once it is true")
+		conditions.Invalid(m.Status.Conditions, "Success condition cannot be set to false once it is true")
 	}
 	if isTrue(old.Status.Conditions, storagemigrationv1.MigrationFailed) && !failed {
-		refuse("Failed condition cannot be set to false once it is true")
+		conditions.Invalid(m.Status.Conditions, "Failed condition cannot be set to false once it is true")
 	}
 	return errs
 }

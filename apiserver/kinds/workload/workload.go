@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"flyball.dev/apiserver/equality"
+	"flyball.dev/apiserver/kinds/check"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -24,99 +24,83 @@ import (
 // selector is not checked. The old template is nil on create.
 //
 //upstream:pkg/apis/apps/validation.ValidatePodTemplateSpecForReplicaSet
-func Template(s *metav1.LabelSelector, t, old *corev1.PodTemplateSpec) field.ErrorList {
-	errs, ok := Selects(s, t, "deployment")
-	if !ok {
-		return errs
+func Template(spec check.Field, s *metav1.LabelSelector, t, old *corev1.PodTemplateSpec) {
+	if !Selects(spec, s, t, "deployment") {
+		return
 	}
-	at := fieldrules.Spec.Child("template")
-	errs = append(errs, podspec.ValidateTemplate(t, old, &at)...)
-	return append(errs, RestartsAlways(t, "ReplicaSet")...)
+	template := spec.Child("template")
+	podspec.ValidateTemplate(template, t, old)
+	RestartsAlways(template, t, "ReplicaSet")
 }
 
 // Selects checks a selector, and that it matches the labels of the template. It reports whether the selector is one.
-func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) (errs field.ErrorList, ok bool) {
+func Selects(spec check.Field, s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) bool {
+	at := spec.Child("selector")
 	if s == nil {
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
+		at.Required("")
 	} else {
-		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
-		if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "empty selector is invalid for "+kind))
-		}
+		NotEmpty(at, s, kind)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		message := "invalid label selector"
-		if kind == "statefulset" {
-			message = "" // as kube-apiserver's
-		}
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, message)), false
+	switch {
+	case err == nil:
+		Matches(spec, selector, t)
+	case kind == "statefulset":
+		at.Invalid(*s, "") // as kube-apiserver's
+	default:
+		at.Invalid(*s, "invalid label selector")
 	}
-	return append(errs, Matches(selector, t)...), true
+	return err == nil
+}
+
+// NotEmpty checks the operators, keys and values of a selector, and that there are some.
+func NotEmpty(at check.Field, s *metav1.LabelSelector, kind string) {
+	check.LabelSelector(at, s)
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		at.Invalid(*s, "empty selector is invalid for "+kind)
+	}
 }
 
 // Matches checks that a selector matches the labels of the template.
-func Matches(s labels.Selector, t *corev1.PodTemplateSpec) field.ErrorList {
-	if s.Empty() || s.Matches(labels.Set(t.Labels)) {
-		return nil
+func Matches(spec check.Field, s labels.Selector, t *corev1.PodTemplateSpec) {
+	if !s.Empty() && !s.Matches(labels.Set(t.Labels)) {
+		spec.Child("template").Child("metadata").Child("labels").Invalid(t.Labels, "`selector` does not match template `labels`")
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
-		t.Labels, "`selector` does not match template `labels`")}
 }
 
 // RestartsAlways checks that the restart policy of a template is Always.
-func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
-	var errs field.ErrorList
-	at := func() *field.Path { return fieldrules.Spec.ChildField("template").Child("spec") }
-	if p := t.Spec.RestartPolicy; p != corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(at().Child("restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
-	}
+func RestartsAlways(template check.Field, t *corev1.PodTemplateSpec, owner string) {
+	pod := template.Child("spec")
+	check.Supported(pod.Child("restartPolicy"), t.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 	if t.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(at().Child("activeDeadlineSeconds"),
-			"activeDeadlineSeconds in "+owner+" is not Supported"))
+		pod.Child("activeDeadlineSeconds").Forbidden("activeDeadlineSeconds in " + owner + " is not Supported")
 	}
-	return errs
-}
-
-// SameSelector checks that an update does not change the selector.
-func SameSelector(now, was *metav1.LabelSelector) field.ErrorList {
-	if equality.Semantic(now, was) {
-		return nil
-	}
-	return fieldrules.Immutable(now, was, &fieldrules.Spec, "selector")
 }
 
 // Counts checks that the numbers of pods in a status are not negative.
-func Counts(of map[string]int32) field.ErrorList {
-	var errs field.ErrorList
+func Counts(status check.Field, of map[string]int32) {
 	for _, name := range fieldrules.SortedKeys(of) {
-		errs = append(errs, fieldrules.NonNegative(of[name], &fieldrules.Status, name)...)
+		check.NonNegative(status.Child(name), new(of[name]))
 	}
-	return errs
 }
 
 // NotMoreThan checks that one number of pods is not greater than another.
-func NotMoreThan(some int32, name string, all int32, than string) field.ErrorList {
-	if some <= all {
-		return nil
+func NotMoreThan(at check.Field, some, all int32, than string) {
+	if some > all {
+		at.Invalid(some, "cannot be greater than "+than)
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField(name), some, "cannot be greater than "+than)}
 }
 
 // NotBackwards checks that a number does not decrease.
-func NotBackwards(now, was *int32, name string) field.ErrorList {
-	errs := fieldrules.OptionalNonNegative(now, &fieldrules.Status, name)
-	if was == nil {
-		return errs
+func NotBackwards(at check.Field, now, was *int32) {
+	check.NonNegative(at, now)
+	switch {
+	case was == nil:
+	case now == nil:
+		at.Invalid(int32(0), "cannot be decremented")
+	case *now < *was:
+		at.Invalid(*now, "cannot be decremented")
 	}
-	if now == nil || *now < *was {
-		var value int32
-		if now != nil {
-			value = *now
-		}
-		errs = append(errs, field.Invalid(fieldrules.Status.ChildField(name), value, "cannot be decremented"))
-	}
-	return errs
 }
 
 // AnnotationsChanged reports whether an update changes annotations, which is a new generation of
@@ -151,16 +135,17 @@ var ReplicaColumns = slices.Concat([]metav1.TableColumnDefinition{
 }, WideContainers)
 
 // ReplicaStatus checks the status of the kinds with replicas.
-func ReplicaStatus(s appsv1.ReplicaSetStatus) field.ErrorList {
-	errs := Counts(map[string]int32{"replicas": s.Replicas, "fullyLabeledReplicas": s.FullyLabeledReplicas,
+func ReplicaStatus(s appsv1.ReplicaSetStatus) (errs field.ErrorList) {
+	status := check.Object(&errs).Child("status")
+	Counts(status, map[string]int32{"replicas": s.Replicas, "fullyLabeledReplicas": s.FullyLabeledReplicas,
 		"readyReplicas": s.ReadyReplicas, "availableReplicas": s.AvailableReplicas})
-	errs = append(errs, fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status,
-		"terminatingReplicas")...)
-	errs = append(errs, NotMoreThan(s.FullyLabeledReplicas, "fullyLabeledReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)
-	return append(errs, NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas, "readyReplicas")...)
+	check.NonNegative(status.Child("observedGeneration"), &s.ObservedGeneration)
+	check.NonNegative(status.Child("terminatingReplicas"), s.TerminatingReplicas)
+	NotMoreThan(status.Child("fullyLabeledReplicas"), s.FullyLabeledReplicas, s.Replicas, "status.replicas")
+	NotMoreThan(status.Child("readyReplicas"), s.ReadyReplicas, s.Replicas, "status.replicas")
+	NotMoreThan(status.Child("availableReplicas"), s.AvailableReplicas, s.Replicas, "status.replicas")
+	NotMoreThan(status.Child("availableReplicas"), s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")
+	return errs
 }
 
 // Defaults of workloads.
