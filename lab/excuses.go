@@ -20,14 +20,15 @@ import (
 //   - Nobody needs to create a Job or a Pod again that had ended (mayBeGone, hasFinished), nor what the operator had let go of (noteRelease).
 //   - What somebody else has done leaves traces until the next step, such as a number of restarts (withoutTraces, hasReacted).
 //   - The cluster's controllers keep a history, such as the revisions of a Deployment (withoutHistory).
-//   - The operator may delete what the garbage collector deletes too (isAbandoned), what a clean run ends without (lasts), and what it has
-//     made from an old view, if a clean run has something else there (corrects).
+//   - The operator may delete what the garbage collector deletes too (isAbandoned), what a clean run ends without (lasts), and an object
+//     that it has created from an old view, if a clean run has another object with that name, or none (corrects).
 //   - An operator that waits for the end of a back-off has not forgotten its work (patience).
 //
 // Others are beside the only code that needs them, such as: the operator may adopt an object without a controller (checkWrite), a change
 // may be in vain (checkFresh), and no operator creates an object again that it has never seen (hidesLife).
 
-// mayBeGone reports whether nobody needs to create an object again: the object had finished when somebody else deleted it, and in a
+// mayBeGone reports whether nobody needs to create an object again: the object had finished, or the operator had let go
+// of the object, when somebody else deleted it, and in a
 // clean run no later step changes it before the rest with an outcome.
 func (w *world) mayBeGone(object string, rest outcome, n noise) bool {
 	for finished, step := range w.finished {

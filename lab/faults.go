@@ -114,8 +114,8 @@ func (w *world) thaw(name, resource string) {
 	}
 }
 
-// endReached ends the first choice that has reached its end. It reports whether there was one. In real time, a process may crash a little
-// after the write that is the end.
+// endReached ends the first choice that has reached its end. It reports whether there was one. In real time, a process may crash
+// shortly after the write that ends the choice, so a crash ends only when the process is down.
 func (w *world) endReached() bool {
 	for i := range w.states {
 		s := &w.states[i]
@@ -127,7 +127,7 @@ func (w *world) endReached() bool {
 	return false
 }
 
-// endFirst ends the first choice without an end, because nothing else can happen. It reports whether there was one.
+// endFirst ends the first choice that may end early, because nothing else can happen. It reports whether there was one.
 func (w *world) endFirst() bool {
 	for i := range w.states {
 		if w.mayEndEarly(i) {
@@ -137,7 +137,7 @@ func (w *world) endFirst() bool {
 	return false
 }
 
-// mayEndEarly reports whether a choice has begun, and ends when nothing else can happen: it has no For.
+// mayEndEarly reports whether a choice that has begun may end although its Until has not happened: it has no For.
 func (w *world) mayEndEarly(i int) bool {
 	s := &w.states[i]
 	if !s.begun || s.ended || s.release.at != 0 || w.lastsToNextRest(i) || w.waitsForPoint(i) {
@@ -146,7 +146,7 @@ func (w *world) mayEndEarly(i int) bool {
 	return !w.isLong(i) && w.program == nil || w.now()-w.lastChange >= w.limits.view
 }
 
-// manyActions are so many that a fault ends that has no end of its own. On a stale view, a right operator may create an
+// manyActions is the number of actions after which a fault without Until and For ends. On a stale view, a right operator may create an
 // object again and again that the garbage collector deletes.
 const manyActions = 400
 
@@ -243,7 +243,7 @@ func (w *world) end(i int) bool {
 	return true
 }
 
-// restart starts a process again after a crash, unless another choice has.
+// restart starts a process again after a crash, unless another choice has started the next process already.
 func (w *world) restart(c *Choice, after *process) {
 	if i := slices.Index(w.processes, after); i >= 0 {
 		w.note(c, "%s starts again", after.name)
@@ -251,7 +251,7 @@ func (w *world) restart(c *Choice, after *process) {
 	}
 }
 
-// current returns the last process of the replica that a process belongs to.
+// current returns the process that now runs in the replica of p.
 func (w *world) current(p *process) *process {
 	return w.processes[slices.IndexFunc(w.processes, func(other *process) bool { return other.name == p.name })]
 }

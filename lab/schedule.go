@@ -18,9 +18,10 @@ type Choice struct {
 	At Point `json:"at"`
 	// Do is what happens; see [Fault].
 	Do Fault `json:"do"`
-	// Until ends a hold, a frozen view or the time that a process is down, before anything else happens: a response may be lost.
-	// Without it and For, a process starts again at once, a hold ends when nothing else can happen, and a frozen view when nothing has
-	// changed for half a minute.
+	// Until is the action or the write that ends a hold, a frozen view or the downtime of a process. The choice ends before anything
+	// else happens, so the response to that action may be lost. A time travel restarts the process at Until. Without Until and For, a
+	// process starts again at once, a hold ends when nothing else can happen, and a frozen view when nothing has changed for half a
+	// minute.
 	Until *Point `json:"until,omitempty"`
 	// For ends a hold, a frozen view or the time that a process is down after some virtual time. A fault that answers a
 	// request answers all requests with the same name in that time.
@@ -48,8 +49,8 @@ const (
 	Freeze Fault = "freeze"
 	// FreezeKind is Freeze for the resource of the event alone.
 	FreezeKind Fault = "freeze kind"
-	// TimeTravel restarts the process at Until, on a view that stands still at the revision before the event At. So does
-	// a process that connects to another API server, which is late. The view goes on when nothing has changed for half a
+	// TimeTravel restarts the process at Until, on a view that stands still at the revision before the event At. A process
+	// that connects to a stale API server has such a view. The view goes on when nothing has changed for half a
 	// minute.
 	TimeTravel Fault = "time travel"
 	// TimeTravelKind is TimeTravel for the resource of the event alone.
