@@ -28,8 +28,7 @@ import (
 // may be in vain (checkFresh), and no operator creates an object again that it has never seen (hidesLife).
 
 // mayBeGone reports whether nobody needs to create an object again: the object had finished, or the operator had let go
-// of the object, when somebody else deleted it, and in a
-// clean run no later step changes it before the rest with an outcome.
+// of the object, when somebody else deleted it, and in a clean run no later step changes it before the rest with an outcome.
 func (w *world) mayBeGone(object string, rest outcome, n noise) bool {
 	for finished, step := range w.finished {
 		if n.Key(finished) != object {
