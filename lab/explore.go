@@ -227,20 +227,31 @@ func (e *explorer) explore() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	e.readAccepted()
+	if s := shardOfProcess(); s != nil {
+		e.subtest(exploration, func() {
+			if e.t.Name() == s.Test {
+				e.work(s)
+			}
+		})
+		return
+	}
 	last, err := e.unfinished()
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	if last != nil {
 		e.fail(last)
-		os.Remove(filepath.Join(e.directory(), journalName))
+		os.Remove(e.journalPath())
 		return
 	}
-	e.readAccepted()
 	if e.replayFiles() {
-		e.subtest("EXPLORE", e.exploreAnew)
+		e.subtest(exploration, e.exploreAnew)
 	}
 }
+
+// exploration is the name of the subtest with new schedules.
+const exploration = "EXPLORE"
 
 // subtest runs a part of the exploration as a subtest, so that go test -run selects it. It reports whether the part has not failed.
 func (e *explorer) subtest(name string, part func()) bool {
@@ -255,9 +266,7 @@ func (e *explorer) subtest(name string, part func()) bool {
 // exploreAnew runs schedules until the budget is spent, and fails the test with each finding that nobody has accepted.
 func (e *explorer) exploreAnew() {
 	e.t.Helper()
-	e.journal = e.openJournal()
-	report := e.search(3)
-	e.journal.close()
+	report := e.searchAnew(3)
 	e.t.Logf("lab: %d schedules, %d different runs; %d schedules did not come to the point of a fault; %d runs have an accepted finding; "+
 		"the clean run has %d actions\n%s", report.Schedules, report.Runs, report.Unreached, report.Accepted, e.known.actions, report.Coverage)
 	if err := e.saveCoverage(&report.Coverage); err != nil {
@@ -269,6 +278,16 @@ func (e *explorer) exploreAnew() {
 	for _, f := range report.Findings {
 		e.fail(f)
 	}
+}
+
+// searchAnew is search with a journal, or in child processes.
+func (e *explorer) searchAnew(enough int) *Report {
+	if *exploreFor > 0 && canHaveWorkers {
+		return e.searchInProcesses(enough)
+	}
+	e.journal = openJournal(e.journalPath())
+	defer e.journal.close()
+	return e.search(enough)
 }
 
 // search runs schedules until the budget is spent or there are enough findings.
@@ -295,7 +314,7 @@ func (e *explorer) search(enough int) *Report {
 
 // try runs a schedule, and adds what it shows to the report and the coverage.
 func (e *explorer) try(schedule Schedule, report *Report, tried *coverage) {
-	r := e.run(schedule, clean{})
+	r := e.attempt(schedule)
 	if !r.counts {
 		report.Unreached++
 		return
@@ -303,10 +322,16 @@ func (e *explorer) try(schedule Schedule, report *Report, tried *coverage) {
 	report.Schedules++
 	e.seen[r.signature] = true
 	tried.add(schedule)
-	if e.scenario.Twice && r.finding == nil && !slices.Contains(e.scenario.Without, replayed) {
+	e.judge(report, r.finding)
+}
+
+// attempt runs a schedule, and once more if the scenario demands it.
+func (e *explorer) attempt(schedule Schedule) result {
+	r := e.run(schedule, clean{})
+	if r.counts && e.scenario.Twice && r.finding == nil && !slices.Contains(e.scenario.Without, replayed) {
 		r.finding = e.again(&r)
 	}
-	e.judge(report, r.finding)
+	return r
 }
 
 // errNoFault is the error of an exploration in which no fault has taken place.

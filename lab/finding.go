@@ -30,6 +30,7 @@ type Finding struct {
 	writes    []string      // in canonical form
 	at        time.Duration // in the run
 	left      []*goroutine  // when the run was over
+	page      string        // the file with the finding as a page, if a child process has written one
 }
 
 // The checks of every run.

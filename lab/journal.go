@@ -22,9 +22,11 @@ type journal struct {
 // journalName is the name of the file in the folder of the findings.
 const journalName = "unfinished"
 
+// journalPath returns the path of the journal of this process.
+func (e *explorer) journalPath() string { return filepath.Join(e.directory(), journalName) }
+
 // openJournal creates the file. Without a file, such as in a folder that nobody may write, a panic only has its stack.
-func (e *explorer) openJournal() *journal {
-	path := filepath.Join(e.directory(), journalName)
+func openJournal(path string) *journal {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil
 	}
@@ -68,18 +70,26 @@ func (j *journal) close() {
 
 // unfinished returns the finding in the journal of a process that did not end by itself, or nil.
 func (e *explorer) unfinished() (*Finding, error) {
-	path := filepath.Join(e.directory(), journalName)
-	content, err := os.ReadFile(path)
+	path := e.journalPath()
+	f, err := readJournal(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err == nil && f == nil {
+		fmt.Fprintf(os.Stderr, "lab: ignoring %s: somebody has ended the last test process, or it took too long\n", path)
+	}
+	return f, err
+}
+
+// readJournal returns the finding in the journal of a process that has ended, or nil if somebody else has ended the process.
+func readJournal(path string) (*Finding, error) {
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	first, report, _ := bytes.Cut(content, []byte("\n"))
 	f, s := crashOf(string(report)), saved{}
 	if f == nil || json.Unmarshal(first, &s) != nil {
-		fmt.Fprintf(os.Stderr, "lab: ignoring %s: somebody has ended the last test process, or it took too long\n", path)
 		return nil, nil
 	}
 	f.Schedule, f.Steps = s.Schedule, s.Steps
@@ -98,11 +108,11 @@ func crashOf(report string) *Finding {
 		case isPanic && strings.HasPrefix(message, "test timed out after "):
 			return nil
 		case isStuck:
-			return &Finding{Check: stuckRun, Message: "the last test process ended, because " + stuck, Story: report}
+			return &Finding{Check: stuckRun, Message: "the test process ended, because " + stuck, Story: report}
 		case isPanic:
-			return &Finding{Check: panicked, Message: "panic in a goroutine of the operator, which ended the last test process: " + message, Story: report}
+			return &Finding{Check: panicked, Message: "panic in a goroutine of the operator, which ended the test process: " + message, Story: report}
 		case isFatal:
-			return &Finding{Check: panicked, Message: "fatal error of the Go runtime, which ended the last test process: " + fatal, Story: report}
+			return &Finding{Check: panicked, Message: "fatal error of the Go runtime, which ended the test process: " + fatal, Story: report}
 		}
 	}
 	return nil

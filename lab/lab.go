@@ -90,7 +90,8 @@ type Scenario struct {
 	// Rest is how long nothing must change until the world is at rest, in virtual time. It must be longer than the
 	// operator ever waits before it does something. The default is 2 minutes.
 	Rest time.Duration
-	// Schedules is the number of runs with faults. The default is 300. The flag -flyball.explore sets a time instead.
+	// Schedules is the number of runs with faults. The default is 300. The flag -flyball.explore sets a time instead, and
+	// has the runs in child processes, except on Windows.
 	Schedules int
 	// Only, if not empty, are the faults that occur.
 	Only []Fault

@@ -47,8 +47,8 @@ func (f *Finding) writeHTML(out io.Writer) error {
 
 // savePage writes a finding into the directory of the flag -flyball.html, and says where.
 func (e *explorer) savePage(f *Finding) string {
-	if *htmlDir == "" {
-		return ""
+	if *htmlDir == "" || f.page != "" {
+		return f.page
 	}
 	path, err := f.SaveHTML(filepath.Join(*htmlDir, e.name))
 	if err != nil {

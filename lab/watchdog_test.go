@@ -163,7 +163,7 @@ func TestStuckLater(t *testing.T) {
 		want []string
 	}{
 		{"fresh", 2, []string{"panic: " + stuckPrefix + "the operator spins"}},
-		{"again", 1, []string{"lab: stuck: the last test process ended, because the operator spins, and time stands still: a goroutine in flyball.dev/lab.spin",
+		{"again", 1, []string{"lab: stuck: the test process ended, because the operator spins, and time stands still: a goroutine in flyball.dev/lab.spin",
 			"testdata/lab/TestStuckLater/stuck-"}},
 	} {
 		out, code := inChild(t, folder, "^TestStuckLater$", mode+"="+step.name)
@@ -221,9 +221,9 @@ func TestStuck(t *testing.T) {
 // TestCrashes tells what has ended a process from the report of the Go runtime.
 func TestCrashes(t *testing.T) {
 	for _, tc := range []struct{ report, check, message string }{
-		{"panic: oh\n\ngoroutine 7 [running]:\n", panicked, "panic in a goroutine of the operator, which ended the last test process: oh"},
-		{"panic: " + stuckPrefix + "the operator spins, and time stands still: a.\n\tA loop must\n", stuckRun, "the last test process ended, because the operator spins, and time stands still: a."},
-		{"fatal error: concurrent map writes\n\ngoroutine 7", panicked, "fatal error of the Go runtime, which ended the last test process: concurrent map writes"},
+		{"panic: oh\n\ngoroutine 7 [running]:\n", panicked, "panic in a goroutine of the operator, which ended the test process: oh"},
+		{"panic: " + stuckPrefix + "the operator spins, and time stands still: a.\n\tA loop must\n", stuckRun, "the test process ended, because the operator spins, and time stands still: a."},
+		{"fatal error: concurrent map writes\n\ngoroutine 7", panicked, "fatal error of the Go runtime, which ended the test process: concurrent map writes"},
 		{"panic: test timed out after 1s\n\trunning tests:\n", "", ""},
 		{"", "", ""},
 	} {

@@ -230,7 +230,7 @@ func TestPanicElsewhere(t *testing.T) {
 		want string
 	}{
 		{"fresh", 2, "panic: the answer is an error"},
-		{"again", 1, "panic in a goroutine of the operator, which ended the last test process: the answer is an error"},
+		{"again", 1, "panic in a goroutine of the operator, which ended the test process: the answer is an error"},
 		{"mended", 0, "replaying testdata/lab/TestPanicElsewhere/panic-"},
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicElsewhere$", "-test.v")
