@@ -24,6 +24,7 @@ var starters = []string{"os/exec", "golang.org/x/tools/go/packages"}
 // not see which of their importers ask.
 var asked = map[string]string{
 	"ctrl/envtest": "starts kubectl for a test that calls KubeCtl.Run",
+	"lab":          "starts the test binary again with -flyball.explore; the child ends with its parent",
 }
 
 // withoutOrphans are the folders with tests that start programs and cannot import orphans, with the reasons.
